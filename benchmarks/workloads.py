@@ -180,7 +180,7 @@ def gpt_model(library: Any, layers: int, heads: int, width: int, length: int, to
             self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, tokens, bias=False)
 
         def forward(self, indices: Any) -> Any:
-            x = self.token(indices) + self.position(library.arange(indices.shape[1]))
+            x = self.token(indices) + self.position(library.arange(indices.shape[1], device=indices.device))
             return self.head(self.norm(self.blocks(x))).view(-1, tokens)
 
     return GPT()

@@ -90,7 +90,11 @@ class Recorded:
         """
         recording = self.recording
         if self._references is not None and self._references() and self.guards.hold_others():
-            if recording is None or not recording.filled or recording.fills(self.guards.tensors):
+            if (
+                recording is None
+                or not (recording.filled or recording.is_graph)
+                or recording.fills(self.guards.tensors)
+            ):
                 return True
         self._references = None
         if recording is not None and recording.has_gradients and not recording.takes((*tensors, *self.guards.tensors)):
@@ -105,7 +109,11 @@ class Recorded:
             if (t._edge is not None) is not self.requires[k] and requires_gradient(t) is not self.requires[k]:
                 return False
         holds = self.guards.hold()
-        if holds and self._noted < MOST_NOTED and self.is_small:
+        if (
+            holds
+            and self._noted < MOST_NOTED
+            and (self.is_small or (recording and recording.is_graph and recording.verified))
+        ):
             self._note(tensors)
         return holds
 
@@ -124,7 +132,7 @@ class Recorded:
 
     def _note(self, tensors: list[Tensor]) -> None:
         """Take note of what all refers to now: as long as that stays, the function depends on the same."""
-        assert isinstance(self.recording, Recording)
+        assert self.recording is not None
         self._noted += 1
         references = References()
         self.guards.refer(references)

@@ -196,6 +196,10 @@ class Graphed(Verified):
             update.holds() for update in self.updates
         )
 
+    def fills(self, own: Sequence[Tensor]) -> bool:
+        """Whether the GPU and its switches are as they were."""
+        return _mode(self.gpu) == self.mode
+
     def is_free(self, arguments: Sequence[Tensor], own: Sequence[Tensor]) -> bool:
         """Whether a call can be launched now.
 
@@ -235,10 +239,9 @@ class Graphed(Verified):
             roots[place]._st.version += times
         for place in self.own_written:
             roots[place]._grad._st.bump_version()  # type: ignore[union-attr]
-        set_ = [a for _, a in self.gradients if a is not None]
         with _backend.gpu().cuda.Device(self.gpu):
-            copied = copy_gpu.copies([*(t._a for t in self.outputs), *set_])
-        outputs, grads = [*map(wrap, copied[: len(self.outputs)])], iter(copied[len(self.outputs) :])
+            outputs = [*map(wrap, copy_gpu.copies([t._a for t in self.outputs]))]
+            grads = iter(self.set_gradients() if self.gradients else ())
         for place, a in self.gradients:
             roots[place]._grad = None if a is None else wrap(next(grads))
         if self.differentiable:
@@ -330,6 +333,7 @@ class Graphed(Verified):
                 self.gradients.append((place, None if t._grad is None else t._grad._a))
             elif old is not None and old._st.version != version:
                 self.own_written.append(place)
+        self.set_gradients = copy_gpu.Copies([a for _, a in self.gradients if a is not None])
         if not (watch.touches or self.gradients or self.own_written or self.updates):
             return
         for place, (t, old) in enumerate(zip(static, had, strict=True)):
@@ -444,7 +448,7 @@ class Backward:
 
     def __init__(self, recording: Graphed, chosen: tuple[bool, ...]):
         self._recording, self._chosen = weakref.ref(recording), chosen
-        self._calls: dict[tuple, Any] = {}  # by the strides of gradients: how many, the captured pass, or False
+        self._calls: dict[tuple, Any] = {}  # by the strides of gradients: how many, what `_captured` gave
 
     def __call__(self, values: list) -> list:
         """The gradients of the roots that are reached. values: the lease of the memory, and the gradients of the outputs."""
@@ -453,7 +457,7 @@ class Backward:
         gradients = [g for g, each in zip(grads, self._chosen, strict=True) if each]
         key = tuple([g.strides for g in gradients])
         found = self._calls.get(key, 0)
-        if found.__class__ is not Captured:
+        if found.__class__ is not tuple:
             results = self._eager(recording, gradients)
             if (
                 found is False
@@ -466,10 +470,11 @@ class Backward:
                 return results
             self._calls[key] = self._captured(recording, gradients, results)
             return results
-        found.replay([*map(wrap, gradients)])
+        captured, copies = found
+        captured.replay([*map(wrap, gradients)])
         with _backend.gpu().cuda.Device(recording.gpu):
-            copied = iter(copy_gpu.copies([a for a in found.result if a is not None]))
-        return [None if a is None else next(copied) for a in found.result]
+            copied = iter(copies())
+        return [None if a is None else next(copied) for a in captured.result]
 
     def _eager(self, recording: Graphed, gradients: list) -> list:
         outputs = [recording.outputs[k] for k, each in zip(recording.differentiable, self._chosen, strict=True) if each]
@@ -487,7 +492,7 @@ class Backward:
                 t._hooks, t._node_hooks = own, own_of_node
 
     def _captured(self, recording: Graphed, gradients: list, results: list) -> Any:
-        """The captured pass; False where it cannot be captured, or has other bits than `results`."""
+        """The captured pass, and copies of its results; False where it cannot be captured, or has other bits than `results`."""
         before = _backend.unordered_sums()
         run = lambda places: self._eager(recording, [t._a for t in places])  # noqa: E731
         try:
@@ -498,7 +503,8 @@ class Backward:
         agree = same_bits if _backend.unordered_sums() == before else _are_close
         pairs = zip(results, captured.result, strict=True)
         agrees = all((a is None) is (b is None) and (a is None or agree(a, b)) for a, b in pairs)
-        return captured if agrees else False
+        with _backend.gpu().cuda.Device(recording.gpu):
+            return (captured, copy_gpu.Copies([a for a in captured.result if a is not None])) if agrees else False
 
 
 def _are_close(a: Any, b: Any) -> bool:

@@ -119,11 +119,15 @@ class Verified:
     """What a recording has in common with others: its results are compared with the function's before it is trusted.
 
     Attributes:
+        empty, filled: the places of the roots that must have no gradient, or one.
         updated: the places of the roots that optimizers update last, by gradients that the function sets.
     """
 
     is_graph = False  # whether it is a CUDA graph
+    arguments: int
     verified: bool
+    empty: list[int]
+    filled: Sequence[int]
     written: list[tuple[int, int]]
     gradients: list[tuple[int, Any]]
     cleared: list[int]
@@ -168,6 +172,24 @@ class Verified:
             difference, tensor = changes.difference(after)
         self.verified = True
         return result, difference, tensor
+
+    def refer(self, references: References, roots: Sequence[Tensor]) -> None:
+        """Name what `takes` looks at, but for what `fills` does: of the function's own tensors alone."""
+        places = *self.empty, *self.filled, *self.own, *[place for place, _ in self.gradients]
+        if any(place < self.arguments for place in places):
+            references.complete = False
+            return
+        for place in (*self.empty, *self.own):
+            references.slot(roots[place], "_grad")
+        for place in self.own:
+            references.slot(roots[place]._grad, "_a")
+        for place, _ in self.gradients:
+            own = vars(roots[place])
+            for values in (own, own.get("_hooks"), own.get("_post_hooks")):
+                if values is not None:
+                    references.container(values)
+        for update in self.updates:
+            update.refer(references)
 
     def _changes(self, roots: Sequence[Tensor], updates: list[Any], omitted: set[int]) -> Changes:
         written, gradients = [p for p, _ in self.written], [p for p, _ in self.gradients]
@@ -490,24 +512,6 @@ class Recording(Verified):
     def fills(self, own: Sequence[Tensor]) -> bool:
         """Whether the function's own tensors that must have a gradient have one, which may be another one in each call."""
         return all(own[place - self.arguments]._grad is not None for place in self.filled)
-
-    def refer(self, references: References, roots: Sequence[Tensor]) -> None:
-        """Name what `takes` looks at, but for what `fills` does: of the function's own tensors alone."""
-        places = *self.empty, *self.filled, *self.own, *[place for place, _ in self.gradients]
-        if any(place < self.arguments for place in places):
-            references.complete = False
-            return
-        for place in (*self.empty, *self.own):
-            references.slot(roots[place], "_grad")
-        for place in self.own:
-            references.slot(roots[place]._grad, "_a")
-        for place, _ in self.gradients:
-            own = vars(roots[place])
-            for values in (own, own.get("_hooks"), own.get("_post_hooks")):
-                if values is not None:
-                    references.container(values)
-        for update in self.updates:
-            update.refer(references)
 
     def _without_updates(self) -> Callable[..., tuple]:
         """`forward` without the steps of optimizers."""

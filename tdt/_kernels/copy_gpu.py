@@ -13,6 +13,7 @@ from tdt._backend.layout import is_dense
 from tdt._kernels import _cuda, _lists
 
 WORDS = {size: name for size, (_, name) in _cuda.WORDS.items()} | {16: "two_words"}
+ALIGNED = 512  # bytes, to multiples of which arrays begin in memory that they share
 SOURCE = r"""
 struct two_words { unsigned long long low, high; };
 extern "C" __global__ void copy_each(arrays all) {
@@ -62,3 +63,48 @@ def copies(arrays: Sequence[Any]) -> list[Any]:
     found = [*map(like, arrays)]
     copy(found, arrays)
     return found
+
+
+class Copies:
+    """Copies of the same arrays, made again and again: those of a call lie in one piece of memory.
+
+    Args:
+        arrays: on the current GPU.
+    """
+
+    def __init__(self, arrays: Sequence[Any]):
+        self._size, self._places, self._rest = 0, [], []
+        at_once: dict[int, tuple[list, list]] = {}
+        for k, a in enumerate(arrays):
+            low, high = _backend.byte_bounds(a)
+            forward = all(stride >= 0 for stride in a.strides)
+            self._places.append((a.shape, a.dtype, self._size, a.strides if forward else None))
+            if a.itemsize in WORDS and is_dense(a) and low % a.itemsize == 0:
+                columns = at_once.setdefault(a.itemsize, ([], []))
+                columns[0].append(a)
+                columns[1].append(self._size)
+            else:
+                self._rest.append((k, a))
+            self._size += -(-(high - low) // ALIGNED) * ALIGNED
+        self._launches = []
+        for itemsize, (sources, offsets) in at_once.items():
+            first = 0
+            for parameters, blocks in _lists.parameters((sources, sources)):
+                count = int(parameters["count"][0])
+                part = np.array(offsets[first : first + count], np.uint64)
+                self._launches.append((_copy_each(itemsize), min(blocks, _cuda.MOST_BLOCKS), parameters, part))
+                first += count
+
+    def __call__(self) -> list[Any]:
+        """The copies, with the strides of the arrays."""
+        xp = _backend.gpu()
+        memory = xp.empty(self._size, np.uint8).data
+        found = [
+            xp.ndarray(shape, dtype, memory + at, strides) for shape, dtype, at, strides in self._places
+        ]  # None: in rows
+        for kernel, blocks, parameters, offsets in self._launches:
+            parameters["at"][0, 0, : offsets.size] = offsets + np.uint64(memory.ptr)
+            kernel((blocks,), (_cuda.THREADS,), (parameters,))
+        for k, a in self._rest:
+            found[k][...] = a
+        return found
