@@ -75,6 +75,10 @@ def _write(code: Code, word: Callable[[Any], Value], arguments: Value, count: Va
             code.lines.append(f"  ret ptr {none.name}")
             code.place(code.label())
 
+    def missing(found: Value) -> Value:
+        """Whether a slot of an object is not set."""
+        return code.cast(found, "i64") == 0
+
     failed = code.cast(code.function("PyErr_Occurred", "ptr"), "i64") != 0
     with code.when(failed):
         code.declared.add("declare void @PyErr_Clear()")
@@ -105,6 +109,7 @@ def _write(code: Code, word: Callable[[Any], Value], arguments: Value, count: Va
         with code.when(recorded[0]):
             refuse(field("i64", tensor, edge) != word(NONE))
             relation = field("ptr", tensor, view)
+            refuse(missing(relation))
             with code.when(code.cast(relation, "i64") != word(NONE)):
                 refuse(field("i64", field("ptr", relation, base), edge) != word(NONE))
 
@@ -113,6 +118,7 @@ def _write(code: Code, word: Callable[[Any], Value], arguments: Value, count: Va
         if not of_arrays:
             check_tensor(owner)
         array = array_of(owner)
+        refuse(missing(array))
         refuse(field("i64", array, CLASS) != word(ARRAY))
         refuse((field("i32", array, FLAGS) & CONTIGUOUS) == 0)
         return array

@@ -120,6 +120,18 @@ def test_what_may_require_a_gradient_is_left_where_it_is_recorded():
         assert tensors([plain, x], 0, False, False) is not None
 
 
+def test_tensors_without_attributes_are_left():
+    tensors = join_of(tdt.Tensor, View)
+    x = tdt.ones(2)
+    for name in ("_a", "_edge", "_view"):
+        bare = tdt.ones(2)
+        delattr(bare, name)
+        for recorded in (False, True):
+            assert (tensors([x, bare], 0, False, recorded) is None) is (recorded or name == "_a")
+    with pytest.raises(AttributeError):
+        tdt.cat([x, object.__new__(tdt.Tensor)])
+
+
 def test_no_references_remain():
     arrays = [numbers(2, 3), numbers(2, 3)]
     dtype = arrays[0].dtype
