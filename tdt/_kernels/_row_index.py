@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tdt._kernels._code import SIZES, Code, Value, Variable
-from tdt._kernels._gufunc import Operand, generalized
+from tdt._kernels._gufunc import Operand, for_arrays, generalized
 from tdt._kernels._syntax import vector
 from tdt._kernels.index_cpu import combined
 
@@ -187,6 +187,7 @@ def row_search(code: Code, operands: list[Operand], sizes: list[Value], letter: 
     code.choose(fits & (m >= SEARCHED), vectors, singly)
 
 
+Views = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, ...]]
 _codes: dict[tuple, Any] = {}
 
 
@@ -213,21 +214,16 @@ def take(x: np.ndarray, index: np.ndarray, dim: int, negative: bool) -> np.ndarr
 
 def prepared_take(x: np.ndarray, index: np.ndarray, dim: int) -> Callable[..., np.ndarray]:
     """`take` of elements, without negative indices; see `prepares`."""
-    code, shape, kind, last = (
-        _code_for(row_take, x.dtype.char, index.dtype.char, False),
-        index.shape,
-        x.dtype,
-        x.ndim - 1,
-    )
+    code, shape, kind = _code_for(row_take, x.dtype.char, index.dtype.char, False), index.shape, x.dtype
 
     def taken(x: np.ndarray, index: np.ndarray, failed: np.ndarray) -> np.ndarray:
-        if dim == last:
-            return code(x, index, failed)
         out = np.empty(shape, kind)
         code(x.swapaxes(dim, -1), index.swapaxes(dim, -1), failed, out.swapaxes(dim, -1))
         return out
 
-    return raising(code if dim == last else taken)
+    out = np.empty(shape, kind)
+    operands = [x.swapaxes(dim, -1), index.swapaxes(dim, -1), NONE.copy()]
+    return raising(for_arrays(taken, code, operands, [(out, out.swapaxes(dim, -1))]))
 
 
 def raising(run: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
@@ -254,7 +250,15 @@ def prepared_place(x: np.ndarray, index: np.ndarray, dim: int, negative: bool, h
 
     how: of `index_cpu.combined`.
     """
-    run = _placing(x, index, dim, negative, how)
+    code, views = _placing(x, index, dim, negative, how)
+    general = lambda x, index, source, failed: code(*views(x, index, source), failed)  # noqa: E731
+    run = general
+    if index.flags.c_contiguous:
+        source = np.zeros(
+            (*x.shape[:dim], len(index) if index.ndim == 1 else index.shape[dim], *x.shape[dim + 1 :]), x.dtype
+        )
+        zeros = views(np.zeros(x.shape, x.dtype), np.zeros(index.shape, index.dtype), source)
+        run = for_arrays(general, code, [*zeros, NONE.copy()])
 
     def placed(x: np.ndarray, index: np.ndarray, source: np.ndarray, failed: np.ndarray) -> np.ndarray:
         out = x.copy()
@@ -264,31 +268,29 @@ def prepared_place(x: np.ndarray, index: np.ndarray, dim: int, negative: bool, h
     return raising(placed)
 
 
-def _placing(x: np.ndarray, index: np.ndarray, dim: int, negative: bool, how: str) -> Callable[..., Any]:
-    """What writes to x, with a word as in `row_take`."""
-    last, types = x.ndim - 1, (x.dtype.char, index.dtype.char, negative, how)
-    if index.ndim == 1 and dim < last:
-        code, shape = _code_for(row_place_entries, *types), (*x.shape[: dim + 1], -1)
-        rows = (*x.shape[:dim], len(index), -1)
-        if dim == last - 1:
-            return code
-        return lambda x, index, source, failed: code(x.reshape(shape), index, source.reshape(rows), failed)
-    code = _code_for(row_place, *types)
-    if dim == last:
-        return code
-    return lambda x, index, source, failed: code(
-        x.swapaxes(dim, -1), index if index.ndim == 1 else index.swapaxes(dim, -1), source.swapaxes(dim, -1), failed
-    )
+def _placing(x: np.ndarray, index: np.ndarray, dim: int, negative: bool, how: str) -> tuple[Callable[..., Any], Views]:
+    """The ufunc that writes to x, with a word as in `row_take`; and what gives its operands of x, the index and the source."""
+    types = x.dtype.char, index.dtype.char, negative, how
+    if index.ndim == 1 and dim < x.ndim - 1:
+        shape, rows = (*x.shape[: dim + 1], -1), (*x.shape[:dim], len(index), -1)
+        code = _code_for(row_place_entries, *types)
+        return code, lambda x, index, source: (x.reshape(shape), index, source.reshape(rows))
+    return _code_for(row_place, *types), lambda x, index, source: (
+        x.swapaxes(dim, -1), index if index.ndim == 1 else index.swapaxes(dim, -1), source.swapaxes(dim, -1)
+    )  # fmt: skip
 
 
 def prepared_entries(x: np.ndarray, index: np.ndarray) -> Callable[..., np.ndarray]:
     """`entries`; see `prepares`."""
     if x.ndim == 1 and x.dtype.char in KINDS:
-        return raising(_code_for(row_take, x.dtype.char, index.dtype.char, False))
+        code = _code_for(row_take, x.dtype.char, index.dtype.char, False)
+        return raising(for_arrays(code, code, [x, index, NONE.copy()]))
     code, rows, shape = _entries_code(x.dtype, index.dtype), (len(x), -1), (len(index), *x.shape[1:])
-    if x.ndim == 2:
-        return raising(code)
-    return raising(lambda x, index, failed: code(x.reshape(rows), index, failed).reshape(shape))
+    general = lambda x, index, failed: code(x.reshape(rows), index, failed).reshape(shape)  # noqa: E731
+    out = np.empty(shape, x.dtype)
+    return raising(
+        for_arrays(general, code, [x.reshape(rows), index, NONE.copy()], [(out, out.reshape(len(index), -1))])
+    )
 
 
 def entries(x: np.ndarray, index: np.ndarray) -> np.ndarray | None:
@@ -317,7 +319,8 @@ def add(out: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int, negati
     out: contiguous; and `source` too, where the index is a vector.
     """
     failed = NONE.copy()
-    _placing(out, index, dim, negative, "sum")(out, index, source, failed)
+    code, views = _placing(out, index, dim, negative, "sum")
+    code(*views(out, index, source), failed)
     return not failed
 
 

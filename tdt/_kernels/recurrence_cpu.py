@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tdt._kernels._code import SIZES, Code, Value
-from tdt._kernels._gufunc import Operand, contiguous, generalized
+from tdt._kernels._gufunc import Operand, contiguous, for_arrays, generalized
 from tdt._kernels._native import vector_width
 from tdt._kernels._recurrence import RECURRENCES
 from tdt._kernels._registry import SWITCHES
@@ -94,9 +94,9 @@ def prepared_polynomial(name: str, x: np.ndarray, limit: int, shifted: bool) -> 
         return None
     code, shape = _code_for(name, x.dtype, limit, shifted), x.shape
 
-    if shape and shape[-1] >= LONG:
-        return raising(code)
-    return raising(lambda x, n, failed: code(x.reshape(-1), n.reshape(-1), failed).reshape(shape))
+    general = lambda x, n, failed: code(x.reshape(-1), n.reshape(-1), failed).reshape(shape)  # noqa: E731
+    row, out = np.zeros(x.size, x.dtype), np.empty(shape, x.dtype)
+    return raising(for_arrays(general, code, [row, row, np.zeros((), np.int64)], [(out, out.reshape(-1))]))
 
 
 def polynomial(name: str, x: np.ndarray, n: np.ndarray, limit: int, shifted: bool) -> Any:
