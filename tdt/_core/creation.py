@@ -169,7 +169,21 @@ def make(
     kind: str, shape: tuple[int, ...], value: Any, dtype: Dtype | None, where: Any, requires_grad: bool = False
 ) -> Tensor:
     """A tensor created by the array library's function `kind`: zeros, ones, empty or full."""
+    if state.fast_record is not None and not requires_grad:  # nothing records it, and it is no inference tensor
+        np_dtype = (_dtype.get_default_dtype() if dtype is None else _dtype.as_dtype(dtype)).np
+        array = _on_cpu(kind, shape, value, np_dtype) if as_device(where) is CPU else None
+        if array is not None:
+            return wrap(array)
     return _recorded(_built(kind, shape, value, dtype, where, requires_grad))
+
+
+def _on_cpu(kind: str, shape: tuple[int, ...], value: Any, np_dtype: Any) -> np.ndarray | None:
+    """The array for the CPU; None for types of which NumPy knows little, and other numbers than floats."""
+    if np_dtype in KINDS:
+        return None
+    if kind != "full":
+        return MAKERS[kind](shape, np_dtype)
+    return _ones(shape, np_dtype, value) if value.__class__ is float and np_dtype.kind == "f" else None
 
 
 def _recorded(created: Tensor) -> Tensor:
@@ -183,11 +197,9 @@ def _built(
 ) -> Tensor:
     target = as_device(where)
     np_dtype = (_dtype.get_default_dtype() if dtype is None else _dtype.as_dtype(dtype)).np
-    if target.type == "cpu" and np_dtype not in KINDS:
-        if kind != "full":
-            return _finished(MAKERS[kind](shape, np_dtype), requires_grad)
-        if value.__class__ is float and np_dtype.kind == "f":
-            return _finished(_ones(shape, np_dtype, value), requires_grad)
+    array = _on_cpu(kind, shape, value, np_dtype) if target.type == "cpu" else None
+    if array is not None:
+        return _finished(array, requires_grad)
     if target.type == "meta":
         return _finished(_backend.to_device(_backend.stand_in(shape, np_dtype), target), requires_grad)
     xp = on(target)

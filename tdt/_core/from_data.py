@@ -164,12 +164,21 @@ def _leaves(item: Any, shape: list[int], depth: int) -> Iterator[Any]:
 LARGE = 6e4  # every floating-point type of NumPy holds a smaller number
 
 
+LARGEST = float(np.finfo(np.float32).max)
+
+
 def fill_number(value: Any, dtype: Dtype | None, what: str) -> tuple[Any, Dtype]:
     """A number to fill with, checked, and the dtype of the result.
 
     value: a Python or NumPy number, or a 0-d tensor. TypeError for anything else, RuntimeError for a number that the dtype
     does not hold.
     """
+    if (
+        value.__class__ is float
+        and (dtype or _dtype.get_default_dtype()) is _dtype.float32
+        and -LARGEST <= value <= LARGEST
+    ):
+        return value, _dtype.float32
     if isinstance(value, Tensor) and not value._a.ndim and not value.requires_grad:
         dtype, value = dtype or value.dtype, value.item()
     if not isinstance(value, (bool, int, float, complex, np.number, np.bool_)):
