@@ -148,6 +148,12 @@ def arithmetic(how: str) -> Callable[[Any, Any], Any] | None:
     return call
 
 
+def quick_arithmetic(how: str, dtype: Any) -> Any:
+    """As NumPy's ufunc `how`, for arrays of one type, in half the time for small ones; None where there is none."""
+    found = _OF_TWO[how].ufunc_for((np.empty(1, dtype),) * 2, {}) if dtype.char in "fd" else None
+    return found and found[0]
+
+
 def add(a: Any, b: Any) -> Any:
     """a + b, of arrays."""
     if a.__class__ is not np.ndarray:
@@ -572,5 +578,11 @@ _logsumexp_over = lazy("fold_cpu:logsumexp")
 _fold_over, _variance_over = lazy("fold_cpu:fold"), lazy("fold_cpu:variance")
 _combined = lazy("arithmetic_cpu:combined")
 _half_sum = from_formula("sum_of_two", lambda xp, a, b: a + b, 2, ())[0]
+_OF_TWO: dict[str, Any] = {
+    "add": _half_sum,
+    "subtract": from_formula("difference_of_two", lambda xp, a, b: a - b, 2, ())[0],
+    "multiply": from_formula("product_of_two", lambda xp, a, b: a * b, 2, ())[0],
+    "true_divide": from_formula("quotient_of_two", lambda xp, a, b: a / b, 2, ())[0],
+}
 _large_sum: Any = arithmetic("add")
 _large_multiple: Any = arithmetic("multiply")

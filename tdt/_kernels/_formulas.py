@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Sequence
+from types import MethodType
 from typing import Any
 
 import ml_dtypes
@@ -107,7 +108,7 @@ def from_formula(
             if result is not None:
                 if key is not None and len(ready) < MOST_READY:
                     small, places, numbers = ufunc_for(args[:count], how)  # type: ignore[misc]
-                    if small.__class__ is np.ufunc:  # one for bfloat16 is not
+                    if small.__class__ is not MethodType:  # one for bfloat16 is
                         ready[key] = small, range(count) if places is None else places, numbers
                 return result
         if xp is not np and SWITCHES.kernels and _backend.is_gpu(xp):

@@ -16,11 +16,10 @@ from tdt._kernels._addresses import ADDRESS, from_address
 from tdt._kernels._builtin import CLASS, NEW_FROM_DTYPE, array_function, created
 from tdt._kernels._code import Code, Value, built_in
 from tdt._kernels._native import linked
-from tdt._kernels._quick import DTYPE, FLAGS, NDIM, SHAPE
+from tdt._kernels._quick import CONTIGUOUS, DTYPE, FLAGS, NDIM, SHAPE
 from tdt._kernels._references import place_of
 
 JOIN = "tdt_join"
-CONTIGUOUS = 1  # NumPy's flag
 ITEM_SIZE = 40  # where a dtype has the bytes of an element
 MOST_DIMS = 64
 LARGE = 1 << 18  # bytes of a result from which on NumPy copies, and other threads of Python's may run

@@ -23,6 +23,7 @@ from tdt._kernels._emit import BLOCK, LOOP, digest, module
 from tdt._kernels._launches import PLAIN_UFUNCS
 from tdt._kernels._native import Entry, entry_at, linked, ufunc_function
 from tdt._kernels._pool import parallel
+from tdt._kernels._quick import quick_elementwise
 from tdt._kernels._threads import THREADS
 from tdt._kernels.expression import Expression, as_expression
 
@@ -49,16 +50,17 @@ class Function:
     """A formula's machine code for some storage types.
 
     Attributes:
-        ufunc: as NumPy calls it.
+        ufunc: as NumPy calls it; `quick`: for arrays alone, without NumPy where it can.
         entry: as the pool calls it.
         output: the type of the results, uint16 for bfloat16.
         as_words: whether arrays of bfloat16 are given as uint16, since NumPy has no loops for them.
     """
 
-    __slots__ = ("ufunc", "entry", "name", "output", "as_words", "bfloat16_out")
+    __slots__ = ("ufunc", "quick", "entry", "name", "output", "as_words", "bfloat16_out")
 
-    def __init__(self, ufunc: Callable[..., np.ndarray], entry: Entry, name: str, types: str):
+    def __init__(self, ufunc: Callable[..., np.ndarray], loop: int, entry: Entry, name: str, types: str):
         self.ufunc, self.entry, self.name, self.output = ufunc, entry, name, STORED[types[-1]]
+        self.quick = quick_elementwise(ufunc, loop, [STORED[letter] for letter in types])
         self.as_words, self.bfloat16_out = "E" in types, types[-1] == "E"
 
     def run(self, operands: Sequence[Any], out: np.ndarray | None = None) -> Any:
@@ -73,7 +75,7 @@ class Function:
     @property
     def small(self) -> Callable[..., np.ndarray]:
         """The function on one thread."""
-        return self._on_words if self.as_words else self.ufunc
+        return self._on_words if self.as_words else self.quick
 
     def _on_words(self, *operands: np.ndarray) -> Any:
         count = len(operands) - 1
@@ -164,7 +166,7 @@ class Elementwise:
         if out is None and not function.as_words:
             operands = arrays + numbers
             if THREADS.count == 1 or max([a.size for a in operands]) < THREADS.elementwise:
-                return function.ufunc(*operands)
+                return function.quick(*operands)
         if out is not None and function.bfloat16_out != (out.dtype == BFLOAT16):
             out[...] = function.run(arrays + numbers)
             return out
@@ -254,7 +256,7 @@ def _key(operand: Any) -> Any:
 def _function(name: str, loop: int, entry: int, types: str) -> Function:
     """The function whose machine code is at two addresses."""
     ufunc = ufunc_of(name, loop, types, 1)
-    return Function(ufunc, entry_at(entry, "q" + "qq" * len(types)), name, types)
+    return Function(ufunc, loop, entry_at(entry, "q" + "qq" * len(types)), name, types)
 
 
 def ufunc_of(name: str, loop: int, types: str, outputs: int) -> Any:

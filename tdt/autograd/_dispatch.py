@@ -19,7 +19,16 @@ from tdt._core.dtype import ALL_DTYPES, FLOAT, FLOAT8, dtype, of
 from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO, on_sparse
 from tdt._core.tensor import LEAF, Storage, Tensor, View, alias
-from tdt._kernels import LARGE_ARITHMETIC, chosen, chosen_for, chosen_on_gpu, for_small_arrays, narrow, widen
+from tdt._kernels import (
+    LARGE_ARITHMETIC,
+    chosen,
+    chosen_for,
+    chosen_on_gpu,
+    for_small_arrays,
+    narrow,
+    quick_arithmetic,
+    widen,
+)
 from tdt._kernels._threads import THREADS
 from tdt.autograd._meta import meta, on_meta
 from tdt.autograd._node import BackwardPlan, Node
@@ -33,6 +42,7 @@ if TYPE_CHECKING:
 
 DIFFERENTIABLE = frozenset(d.np for d in ALL_DTYPES + FLOAT8 if d.category >= FLOAT)
 NO_ATTRIBUTES: dict[str, Any] = {}
+FEW_CALLS = 100  # of the arithmetic of small arrays, for which no code is loaded
 MOST_UFUNCS = 1000  # of an op: by the values of its numbers
 ndarray = np.ndarray
 _new = object.__new__
@@ -471,6 +481,8 @@ def _slow_plan(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
         plan = make_plan(op, key, arrays)
         plan.direct = plan.direct and not op.kernels
         plan.function = op.direct
+        if op.large is not None and len(key) == 2 and key[0].__class__ is key[1].__class__ and key[0] == key[1]:
+            plan.function = _often(plan, op.ufunc, key[0])
         plan.fast_path = plan.direct and op.fast_path and plan.by_rank is None
         if plan.low is not None and op.lower is not None and plan.by_rank is None:
             plan.function, plan.fast_path = for_small_arrays(op.lower, op.defaults), len(key) == 2
@@ -485,6 +497,20 @@ def _slow_plan(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
             ranked.direct = ranked.direct and not op.kernels
         plan = plan.by_rank[ranks]
     return xp, plan
+
+
+def _often(plan: Plan, ufunc: str, dtype: Any) -> Any:
+    """NumPy's ufunc for two arrays, which becomes the plan's quick form when it is often called: that is loaded or compiled."""
+    function, left = getattr(np, ufunc), FEW_CALLS
+
+    def call(a: Any, b: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            plan.function = quick_arithmetic(ufunc, dtype) or function
+        return function(a, b)
+
+    return call
 
 
 def _home(op: Op, arrays: list) -> Any:

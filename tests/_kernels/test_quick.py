@@ -1,7 +1,8 @@
-"""Built-in functions that call a generalised ufunc's loop give what the ufunc gives, and leave to it what they do not take."""
+"""Built-in functions that call a ufunc's loop give what the ufunc gives, and leave to it what they do not take."""
 
 from __future__ import annotations
 
+import resource
 import sys
 import threading
 import weakref
@@ -9,10 +10,12 @@ import weakref
 import numpy as np
 import pytest
 
+import tdt
 from tdt import _kernels
 from tdt._kernels._code import Code, Value
 from tdt._kernels._gufunc import Operand, generalized
 from tdt._kernels._quick import LARGE, quick
+from tdt.autograd._dispatch import FEW_CALLS
 
 pytestmark = pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
 
@@ -85,6 +88,65 @@ def test_bytes_are_counted():
     ufunc = _count("?q")
     for x in (numbers(7) > 0, numbers(3, 7) > 0, (numbers(7, 3) > 0).T, numbers(2, 3, 7) > 0):
         np.testing.assert_array_equal(quick(ufunc)(x), ufunc(x))
+
+
+SHAPES = [
+    ((), ()), ((3,), ()), ((), (2, 3)), ((2, 3), (3,)), ((3,), (2, 3)), ((2, 3), (2, 1)), ((2, 1), (1, 3)), ((4, 1, 3), (2, 1)),
+    ((2, 3, 4, 5), (3, 1, 5)), ((2, 3, 4, 5), (1, 4, 1)), ((1, 1), (1,)), ((2, 1, 3, 1, 2), (1, 4, 1, 5, 1)), ((7,), (1,)),
+    ((6, 5), (6, 5)), ((3, 4, 5), (4, 5)), ((2,) * 8, (2, 1) * 4), ((70, 20), (20,)), ((70, 20), (70, 1)), ((70, 9), (70, 1)),
+    ((9, 200), (200,)), ((9, 200), (9, 1)), ((3, 4, 150), (3, 1, 150)), ((3, 1, 5, 150), (4, 1, 1)), ((300, 130), (130,)),
+    ((2, 3, 2, 3, 2), (3, 1, 3, 1)), ((40000,), ()), ((3, 0), (1,)), ((0,), ()), ((1,) * 9, (3,)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("letter", "fd")
+@pytest.mark.parametrize(("a", "b"), SHAPES)
+def test_elementwise_results_are_numpys(a, b, letter):
+    x, y = numbers(*a).astype(letter), numbers(*b).astype(letter) + 0.5
+    for how in ("add", "subtract", "multiply", "true_divide"):
+        function, ufunc = _kernels.quick_arithmetic(how, np.dtype(letter)), getattr(np, how)
+        np.testing.assert_array_equal(function(x, y), ufunc(x, y), strict=True)
+        np.testing.assert_array_equal(function(y, x), ufunc(y, x), strict=True)
+
+
+def test_elementwise_calls_of_other_arrays_are_the_ufuncs():
+    x, function = numbers(4, 6), _kernels.quick_arithmetic("subtract", np.dtype("d"))
+    for a, b in ((x.T, x.T), (x[:, ::2], x[:, 1::2]), (x[::-1], x), (np.broadcast_to(x[0], (4, 6)), x), (x, x.astype("f")),
+                 (x, 2), (x.tolist(), x), (np.frombuffer(b"x" + x.tobytes(), offset=1).reshape(4, 6), x)):  # fmt: skip
+        np.testing.assert_array_equal(function(a, b), np.subtract(a, b), strict=True)
+    assert function(x.T, x.T).flags.f_contiguous
+    out = np.empty_like(x)
+    assert function(x, x[0], out) is out
+    np.testing.assert_array_equal(out, x - x[0])
+    with pytest.raises(ValueError, match="could not be broadcast"):
+        function(x, x.T.copy())
+    for arrays in ((), (x,), (x,) * 4):
+        with pytest.raises(TypeError, match="positional arguments"):
+            function(*arrays)
+
+
+def test_three_operands_broadcast():
+    x, y, w = (tdt.tensor(numbers(*shape)) for shape in ((4, 1, 5), (3, 1), (2, 1, 3, 5)))
+    for _ in range(2):
+        np.testing.assert_array_equal(tdt.lerp(x, y, w).numpy(), tdt.lerp(*tdt.broadcast_tensors(x, y, w)).numpy())
+        mask = x > y
+        np.testing.assert_array_equal(tdt.where(mask, w, 1.5).numpy(), np.where(mask.numpy(), w.numpy(), 1.5))
+
+
+def test_arithmetic_has_one_value_before_and_after_its_quick_form_is_loaded():
+    x, y = (tdt.tensor(np.random.default_rng(k).standard_normal((7, 5)).astype("f")) for k in range(2))
+    for row in (y, y[:1].contiguous()):
+        found = [(x / row + x * row - row).numpy().tobytes() for _ in range(3 * FEW_CALLS)]
+        assert len(set(found)) == 1
+
+
+def test_a_copy_for_repeated_elements_is_freed():
+    x, y, function = numbers(100, 20), numbers(100, 1), _kernels.quick_arithmetic("add", np.dtype("d"))
+    function(x, y)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(20_000):  # of 16 kB
+        function(x, y)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
 
 
 def test_errors_are_the_ufuncs():
