@@ -19,6 +19,7 @@ from tdt._kernels.fused import Layout, fused
 from tdt._kernels.fused_fold import fused_fold
 
 MOST_OPERANDS, MOST_RESULTS, MOST_STATEMENTS, MOST_OPERATIONS = 24, 8, 48, 600  # of a fused statement
+HELD = 1 << 21  # bytes that are freed at least where a result is computed before another statement reads it
 COSTLY = 8  # operations of an expression that is not computed twice
 
 
@@ -82,6 +83,7 @@ class Fusion:
                 if name in self._waiting:
                     self._compute(name, each if each.folding else None)
             if not (each.outs and each.outs[0] in self._done):
+                self._compute_large()
                 self._done.update(each.outs)
                 self.statements.append(each)
         for name in [*self._waiting]:
@@ -99,6 +101,20 @@ class Fusion:
             for name in element.operands:
                 if name in self._waiting:
                     self._compute(name)
+
+    def _compute_large(self) -> None:
+        """Compute waiting results whose operands take much more memory, as sums of many gradients do."""
+        sizes = self.program.sizes
+        for name in [*self._waiting]:
+            if name in self._waiting and not any(reader in self._waiting for reader in self._readers.get(name, ())):
+                group = self._chain(name)
+                freed = sum(sizes.get(each, 0) for each in self._operands(group) if self._is_last(each, group))
+                if freed - sizes.get(name, 0) >= HELD:
+                    self._compute(name)
+
+    def _is_last(self, name: str, group: Collection[str]) -> bool:
+        """Whether nothing but a group reads an array."""
+        return name not in self.stored and not self._is_read(name, group)
 
     def _fits(self, group: Collection[str]) -> bool:
         """Whether one statement may compute so many results."""

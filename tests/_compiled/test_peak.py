@@ -9,7 +9,7 @@ import pytest
 
 import tdt
 from tdt import nn
-from tdt._compiled import native, recording
+from tdt._compiled import fusion, native, recording
 from tdt._compiled.values import COPIED, Values
 from tdt.nn import functional as F
 
@@ -179,6 +179,31 @@ def test_of_large_arrays_that_differ_the_kind_is_shown():
     other = np.ones((WIDTH, WIDTH), np.float32)
     other[3, 4] = np.nan
     assert found.shown_beside(Values(other)) == " (float32 [256, 256])"
+
+
+@portable
+def test_many_gradients_of_a_weight_do_not_wait_for_their_sum(monkeypatch):
+    """Their sum in one pass would hold them all."""
+    found = {}
+    for held in (ARRAY, 1 << 40):
+        monkeypatch.setattr(fusion, "HELD", held)
+        tdt.manual_seed(0)
+        w = (tdt.randn(WIDTH, WIDTH) / WIDTH**0.5).requires_grad_()
+
+        def step(x, w=w):
+            w.grad = None
+            for _ in range(2 * LAYERS):
+                x = x @ w
+            x.square().mean().backward()
+
+        run, x = tdt.compile(step, fullgraph=True), tdt.randn(8, WIDTH)
+        for _ in range(3):
+            run(x)
+        found[held] = peak(lambda run=run, x=x: run(x)), w.grad.numpy().tobytes()
+        step(x)
+        assert found[held][1] == w.grad.numpy().tobytes()
+    assert found[ARRAY][0] < 5
+    assert found[1 << 40][0] > 2 * LAYERS - 2
 
 
 def new_gelu(x):
