@@ -20,7 +20,10 @@ from tdt._kernels._addresses import ADDRESS, function_address
 
 CALL, LAUNCH, RUN, PACK, APPLY = FUNCTIONS = ("tdt_call", "tdt_launch", "tdt_run", "tdt_pack", "tdt_apply")
 NEW_ARRAY, NEW_FROM_DTYPE = 93, 94  # the places of `PyArray_New` and `PyArray_NewFromDescr` in NumPy's C API
-FAST_CALL = 0x80  # Python's METH_FASTCALL: the arguments are in an array
+FAST_CALL, KEYWORDS = (
+    0x80,
+    0x02,
+)  # Python's METH_FASTCALL, arguments in an array; METH_KEYWORDS, with the names of the last ones
 BYTES = bytes.__basicsize__ - 1  # where the bytes of a bytes object begin
 CLASS = object.__basicsize__ - 8  # where an object's class is
 KERNEL, ARRAY, BLOCKS, COUNT, REST, LAST = range(6)  # words of `self`
@@ -85,16 +88,16 @@ def array_function(place: int) -> int:
     return function_address(np._core._multiarray_umath._ARRAY_API, place)  # type: ignore[attr-defined]
 
 
-def created(name: str, function: int, words: bytes) -> Callable[..., Any]:
+def created(name: str, function: int, words: bytes, flags: int = FAST_CALL) -> Callable[..., Any]:
     """The built-in function whose machine code is at an address, and finds `words` in its `self`."""
     create = ctypes.pythonapi.PyCFunction_NewEx
     create.restype, create.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    return create(ctypes.addressof(_method(name, function)), words, None)
+    return create(ctypes.addressof(_method(name, function, flags)), words, None)
 
 
 @functools.cache
-def _method(name: str, function: int) -> _Method:
-    method = _Method(name.encode(), function, FAST_CALL, None)
+def _method(name: str, function: int, flags: int) -> _Method:
+    method = _Method(name.encode(), function, flags, None)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(method))  # Python keeps the address of this one for ever
     return method
 

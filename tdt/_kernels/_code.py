@@ -519,19 +519,21 @@ def written(write: Callable[..., None], words: str, parameters: Sequence[Any]) -
     return code.module(words)
 
 
-def built_in(name: str, write: Callable[[Code, Callable[[Any], Value], Value, Value], None]) -> str:
-    """The IR of a built-in function of Python's, see `_builtin`: `write(code, word, arguments, count)` writes it.
+def built_in(name: str, write: Callable[[Code, Callable[[Any], Value], Value, Value, Value], None]) -> str:
+    """The IR of a built-in function of Python's, see `_builtin`: `write(code, word, arguments, count, names)` writes it.
 
-    `word(k)` is a word of `self`, `arguments` the address of the arguments' addresses. The code has to end with `ret`.
+    `word(k)` is a word of `self`, `arguments` the address of the arguments' addresses; `names` those of keywords, null for none.
+    The code has to end with `ret`.
     """
     code = Code()
-    data = code.at("i8", Value(code, "%self", "ptr"), BYTES)
-    write(
-        code, functools.partial(code.load, "i64", data), Value(code, "%arguments", "ptr"), Value(code, "%count", "i64")
-    )
+    parameters = [
+        Value(code, f"%{name}", kind)
+        for name, kind in (("self", "ptr"), ("arguments", "ptr"), ("count", "i64"), ("names", "ptr"))
+    ]
+    write(code, functools.partial(code.load, "i64", code.at("i8", parameters[0], BYTES)), *parameters[1:])
     head = [
         f'target triple = "{target_triple()}"',
-        f"define ptr @{name}(ptr %self, ptr %arguments, i64 %count) {{",
+        f"define ptr @{name}({', '.join(f'{p.kind} {p.name}' for p in parameters)}) {{",
         "entry:",
     ]
     return "\n".join([*head, *code.variables, *code.lines, "}", *sorted(code.declared), ""])

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tdt._kernels._addresses import ADDRESS, from_address
-from tdt._kernels._builtin import CLASS, NEW_FROM_DTYPE, array_function, created
+from tdt._kernels._builtin import CLASS, FAST_CALL, KEYWORDS, NEW_FROM_DTYPE, array_function, created
 from tdt._kernels._code import Code, Value, built_in
 from tdt._kernels._native import linked
 from tdt._kernels._quick import CONTIGUOUS, DTYPE, FLAGS, NDIM, SHAPE
@@ -54,10 +54,10 @@ def _function(kind: type, places: Sequence[Any]) -> Any:
     write = functools.partial(_write, of_arrays=not places)
     name = "join-arrays" if not places else "join-tensors"
     [function] = linked(name, [JOIN], lambda: built_in(JOIN, write), optimize=True, vectorize=False)
-    return created(JOIN, function, struct.pack(f"={len(words)}q", *words))
+    return created(JOIN, function, struct.pack(f"={len(words)}q", *words), FAST_CALL | KEYWORDS)
 
 
-def _write(code: Code, word: Callable[[Any], Value], arguments: Value, count: Value, of_arrays: bool) -> None:
+def _write(code: Code, word: Callable[[Any], Value], arguments: Value, *rest: Value, of_arrays: bool) -> None:
     sequence, dim = (code.load("ptr", arguments, k) for k in range(2))
     new, *recorded = (code.load("i64", arguments, k) == word(TRUE) for k in range(2, 3 if of_arrays else 4))
     axis = code.variable("i64", code.function("PyLong_AsLongLong", "i64", dim))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tdt._kernels._addresses import ADDRESS
-from tdt._kernels._builtin import CLASS, NEW_ARRAY, array_function, created
+from tdt._kernels._builtin import CLASS, FAST_CALL, KEYWORDS, NEW_ARRAY, array_function, created
 from tdt._kernels._code import Code, Value, Variable, built_in
 from tdt._kernels._gufunc import AS_KNOWN, loop_of, named_sizes
 from tdt._kernels._native import linked
@@ -45,14 +45,14 @@ def quick(ufunc: Callable) -> Callable:
     for core, kind in zip(cores, kinds, strict=True):
         words += len(core), *[names.index(name) for name in core], *[0] * (2 - len(core)), id(kind)
     [function] = linked("quick", [QUICK], lambda: built_in(QUICK, _write), optimize=True, vectorize=False)
-    return created(QUICK, function, struct.pack(f"={len(words)}q", *words))
+    return created(QUICK, function, struct.pack(f"={len(words)}q", *words), FAST_CALL | KEYWORDS)
 
 
-def _write(code: Code, word: Callable[[Any], Value], arguments: Value, count: Value) -> None:
+def _write(code: Code, word: Callable[[Any], Value], arguments: Value, count: Value, keywords: Value) -> None:
     inputs, names = word(INPUTS), word(NAMES)
     addresses, sizes, strides = (code.array("i64", n) for n in (MOST_OPERANDS, 1 + MOST_NAMES, 3 * MOST_OPERANDS))
     shape = code.array("i64", 3)
-    fits = code.variable("i1", count == inputs)
+    fits = code.variable("i1", (count == inputs) & (code.cast(keywords, "i64") == 0))
     times, stacked, place = code.variable("i64", 1), code.variable("i64", 0), code.variable("i64", inputs + 1)
     with code.loop(0, names) as n:
         code.store(code.value(0, "i64"), sizes, n + 1)
@@ -101,7 +101,7 @@ def _write(code: Code, word: Callable[[Any], Value], arguments: Value, count: Va
     with code.loop(0, names) as n:
         missing.set(missing.get() | (code.load("i64", sizes, n + 1) == 0))
     fits.set(fits.get() & ~missing.get())
-    _leave_to_ufunc(code, word, ~fits.get(), arguments, count)
+    _leave_to_ufunc(code, word, ~fits.get(), arguments, count, keywords)
     record, size = OPERANDS + inputs * RECORD, word(SIZE)
     rank = word(record)
     code.store(times.get(), shape)
@@ -126,11 +126,12 @@ def _write(code: Code, word: Callable[[Any], Value], arguments: Value, count: Va
     code.lines.append(f"  ret ptr {out.name}")
 
 
-def _leave_to_ufunc(code: Code, word: Callable[[Any], Value], test: Value, arguments: Value, count: Value) -> None:
+def _leave_to_ufunc(
+    code: Code, word: Callable[[Any], Value], test: Value, arguments: Value, count: Value, keywords: Value
+) -> None:
     """Return what the ufunc does, where a test holds."""
     with code.when(test):
-        none, ufunc = code.cast(code.value(0, "i64"), "ptr"), code.cast(word(UFUNC), "ptr")
-        result = code.function("PyObject_Vectorcall", "ptr", ufunc, arguments, count, none)
+        result = code.function("PyObject_Vectorcall", "ptr", code.cast(word(UFUNC), "ptr"), arguments, count, keywords)
         code.lines.append(f"  ret ptr {result.name}")
         code.place(code.label())
 
@@ -181,10 +182,12 @@ def quick_elementwise(ufunc: Callable, loop: int, kinds: Sequence[np.dtype]) -> 
     [function] = linked(
         "quick_elementwise", [QUICK], lambda: built_in(QUICK, _write_elementwise), optimize=True, vectorize=False
     )
-    return created(QUICK, function, struct.pack(f"={len(words)}q", *words))
+    return created(QUICK, function, struct.pack(f"={len(words)}q", *words), FAST_CALL | KEYWORDS)
 
 
-def _write_elementwise(code: Code, word: Callable[[Any], Value], arguments: Value, count: Value) -> None:
+def _write_elementwise(
+    code: Code, word: Callable[[Any], Value], arguments: Value, count: Value, keywords: Value
+) -> None:
     inputs = word(INPUTS)
     addresses, steps, places = (code.array("i64", n) for n in (MOST_OPERANDS, MOST_OPERANDS, MOST_DIMS))
     shape, lengths, index = (
@@ -193,7 +196,8 @@ def _write_elementwise(code: Code, word: Callable[[Any], Value], arguments: Valu
     strides, moves = (
         code.array("i64", MOST_OPERANDS * MOST_DIMS) for _ in range(2)
     )  # along its dimensions; along the loops
-    fits, alike = code.variable("i1", count == inputs), code.variable("i1", code.value(1, "i1"))
+    fits = code.variable("i1", (count == inputs) & (code.cast(keywords, "i64") == 0))
+    alike = code.variable("i1", code.value(1, "i1"))
     ndim, first = code.variable("i64", 0), code.variable("ptr", code.cast(code.value(0, "i64"), "ptr"))
 
     def array_at(k: Value) -> Value:
@@ -249,7 +253,7 @@ def _write_elementwise(code: Code, word: Callable[[Any], Value], arguments: Valu
     with code.loop(0, n) as j:
         total.set(total.get() * code.load("i64", shape, j))
     refuse(total.get() == 0)
-    _leave_to_ufunc(code, word, ~fits.get(), arguments, count)
+    _leave_to_ufunc(code, word, ~fits.get(), arguments, count, keywords)
     out = _new_array(code, word, n, shape)
     code.store(field("i64", out, ADDRESS), addresses, inputs)
     operands = inputs + 1

@@ -118,6 +118,10 @@ def test_elementwise_calls_of_other_arrays_are_the_ufuncs():
     out = np.empty_like(x)
     assert function(x, x[0], out) is out
     np.testing.assert_array_equal(out, x - x[0])
+    assert function(x, x[0], out=out) is out
+    assert function(x, x, order="F").flags.f_contiguous
+    with pytest.raises(TypeError, match="keyword"):
+        function(x, x, other=1)
     with pytest.raises(ValueError, match="could not be broadcast"):
         function(x, x.T.copy())
     for arrays in ((), (x,), (x,) * 4):
@@ -161,6 +165,23 @@ def test_errors_are_the_ufuncs():
     for arrays in ((), (numbers(3, 4),), (numbers(3, 4),) * 5):
         with pytest.raises(TypeError, match="positional arguments"):
             function(*arrays)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_glu_is_the_same_in_every_call(dim):
+    x = tdt.tensor(np.random.default_rng(0).standard_normal((4, 6, 8)).astype("f"))
+    a, b = np.split(x.numpy().astype(float), 2, dim)
+    found = [tdt.nn.functional.glu(x, dim).numpy() for _ in range(5)]
+    np.testing.assert_allclose(found[0], a / (1 + np.exp(-b)), rtol=1e-6)
+    assert {each.tobytes() for each in found} == {found[0].tobytes()}
+
+
+def test_keywords_are_handed_on():
+    ufunc, function = layer()
+    arrays, out = SAME["stacks"], np.empty((2, 3, 5))
+    assert function(*arrays, out=out) is out
+    np.testing.assert_array_equal(out, ufunc(*arrays))
+    assert function(*arrays, order="F").strides == ufunc(*arrays, order="F").strides
 
 
 def test_arrays_that_are_watched_are_left_to_the_ufunc():
