@@ -318,6 +318,8 @@ class Graphed(Verified):
             if t._st.version != version
         ]
         self.updates = watch.updates
+        if not all(update.holds() for update in self.updates):
+            raise Refusal("an optimizer has hooks around its step, or its step is differentiable")
         none = [None] * self.arguments
         self._take_gradients(watch, static, [*none, *(grad for grad, _, _, _ in before)], [*none, *grads])
 

@@ -25,7 +25,7 @@ SOURCE = r"""
 extern "C" __global__ void __launch_bounds__(1024) embedding_grad(
     const real* g, const long long* indices, real* grad, long long count, long long rows, long long width, long long padding) {
     __shared__ int found[1024];
-    __shared__ int many;
+    __shared__ unsigned int many;
     for (long long row = blockIdx.x; row < rows; row += gridDim.x) {
         for (long long k = threadIdx.x; k < width; k += blockDim.x) grad[row * width + k] = 0;
         if (row == padding) continue;
@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(1024) embedding_grad(
                 long long index = indices[first + k];
                 if (index < 0) index += rows;
                 found[k] = index == row;
-                if (index == row) many = 1;  // whichever thread writes it
+                if (index == row) atomicAdd(&many, 1u);
             }
             __syncthreads();
             const bool none = many == 0;  // as of most rows of a large table
@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(1024) embedding_grad(
             __syncthreads();
             for (long long k = threadIdx.x; k < width; k += blockDim.x) {
                 real sum = grad[row * width + k];
-                for (int j = 0; j < many; j++) sum += g[(first + found[j]) * width + k];
+                for (unsigned int j = 0; j < many; j++) sum += g[(first + found[j]) * width + k];
                 grad[row * width + k] = sum;
             }
             __syncthreads();

@@ -335,6 +335,23 @@ def test_an_optimizer_whose_state_is_loaded_is_captured_again():
     alike(results[1], results[0])
 
 
+def test_hooks_around_a_step_of_an_optimizer_are_called_in_each():
+    layer = nn.Linear(8, 3).cuda()
+    update = tdt.optim.SGD(layer.parameters(), lr=0.1)
+    calls: list[int] = []
+    update.register_step_post_hook(lambda *_: calls.append(1))
+
+    def step(x: tdt.Tensor) -> None:
+        update.zero_grad()
+        layer(x).sum().backward()
+        update.step()
+
+    compiled = Compiled(step)
+    with pytest.warns(UserWarning, match="hooks around its step"):
+        _ = [compiled(tdt.ones(5, 8).cuda()) for _ in range(8)]
+    assert graphs(compiled) == [] and compiled.count == 1 and len(calls) >= 8
+
+
 def test_generators_of_the_users_own_advance():
     results = []
     for compiles in (False, True):
