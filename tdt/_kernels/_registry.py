@@ -229,12 +229,14 @@ def _also_lines(images: Kernel) -> Kernel:
         return np.ascontiguousarray(images.function(*rows, **how)[:, :, 0])
 
     @prepares(call)
-    def prepare(*arrays: Any, recorded: bool, **attributes: Any) -> Any:
+    def prepare(*arrays: Any, **attributes: Any) -> Any:  # of gradients without `recorded`
         own = getattr(images.function, "prepare", None)
         if arrays[0].ndim != 3:
-            return own and own(*arrays, recorded=recorded, **attributes)
+            return own and own(*arrays, **attributes)
         rows, how = lifted(arrays, attributes)
-        compute = (own and own(*rows, recorded=recorded, **how)) or functools.partial(images.function, **how)
+        compute = own and own(*rows, **how)
+        how.pop("recorded", None)
+        compute = compute or functools.partial(images.function, **how)
         of_lines = [a is not None and a.ndim == 3 for a in arrays]
         return lambda *arrays: np.ascontiguousarray(
             compute(*[a[:, :, None] if line else a for a, line in zip(arrays, of_lines, strict=True)])[:, :, 0]

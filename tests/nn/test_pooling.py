@@ -225,3 +225,19 @@ def test_torchs_own_one_dimensional_forms_return_indices():
         return *lib.adaptive_max_pool1d(x, 2), *lib.max_pool1d_with_indices(x, 2), lib.max_pool1d(x, 3)
 
     agree(run, numbers(2, 3, 7))
+
+
+@pytest.mark.parametrize("kernel", [2, 3, 4, 6])
+@pytest.mark.parametrize("shape", [(2, 3, 24), (4, 32, 1024)])
+def test_gradients_of_lines_are_the_same_in_each_step(kernel, shape):
+    """From the second call on they are prepared."""
+
+    def run(lib, x):
+        found = []
+        for _ in range(3):
+            leaf = x.detach().clone().requires_grad_()
+            lib.nn.functional.max_pool1d(leaf, kernel).square().sum().backward()
+            found.append(leaf.grad)
+        return tuple(found)
+
+    agree(run, numbers(*shape))
