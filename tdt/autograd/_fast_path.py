@@ -161,11 +161,10 @@ def takes(  # noqa: C901  (one frame: helper calls cost time)
                     way = None
                 if way is None or (outs := way[0](x, way[1], way[2])) is None:
                     return function(*args, **kwargs)
-                if found is None:
+                if found is None and (own := way[0].saved.get((a.dtype, a.shape, way[1], way[2]))) is not None:
                     if len(saved) > MOST_SAVED:
                         saved.clear()
-                    compute = way[0].saved[a.dtype, a.shape, way[1], way[2]][0]
-                    saved[a.dtype, a.shape, values] = compute, way[0].op, _kinds(values)
+                    saved[a.dtype, a.shape, values] = own[0], way[0].op, _kinds(values)
                 return outs if finish is None else finish(outs)
             except Exception as error:
                 renamed = renamed_keywords(function, args, kwargs, error, sys._getframe().f_code)

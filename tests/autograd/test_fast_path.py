@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 import tdt
+from tdt._ops.linalg import products
+from tdt._ops.shape import join
 
 CALLS = 4  # the first makes the op's plan, the second finds the path, the third takes it
 
@@ -71,3 +73,16 @@ def test_results_lie_in_memory_of_their_own():
     results[-1].zero_()
     assert [r.sum().item() for r in results] == [10] * (CALLS - 1) + [0]
     assert x.sum().item() == 4
+
+
+def test_another_thread_may_clear_what_is_saved(monkeypatch):
+    class Forgetting(dict):
+        def __setitem__(self, *item: object) -> None:
+            pass
+
+    monkeypatch.setattr(products._short_trace, "saved", Forgetting())
+    monkeypatch.setattr(join, "_join", Forgetting())
+    x = tdt.ones(3, 47)
+    for _ in range(CALLS):
+        assert tdt.trace(x) == 3
+        assert tdt.stack([x, x]).shape == (2, 3, 47)

@@ -137,9 +137,10 @@ def _small(tensors: Any, dim: Any, new: bool) -> Tensor | None:
     recorded = state.fast_record
     if recorded is None or dim.__class__ is not int:
         return None
-    if not _join:
-        _join["tensors"] = _kernels.join_of(Tensor, View) or (lambda *args: None)
-    array = _join["tensors"](tensors, dim, new, recorded)
+    join = _join.get("tensors")
+    if join is None:
+        join = _join["tensors"] = _kernels.join_of(Tensor, View) or (lambda *args: None)
+    array = join(tensors, dim, new, recorded)
     return None if array is None else wrap(array)
 
 
