@@ -33,19 +33,20 @@ from tdt._kernels._registry import SWITCHES
 from tdt._kernels._tape import Tape, held_arrays
 
 ndarray = np.ndarray
-# Bytes of the arrays of a program, each of which has its own place. Of larger ones Python takes little of the time.
-MOST_BYTES = 1 << 23
-WAITED = (
-    1 << 14
-)  # bytes of a program's arrays for each call that it waits for: it must be called often to be worth the trials
+# Bytes of the arrays of a program, each of which has its own place. Of larger ones Python takes little of the time, except where
+# there are no more than so many bytes for a statement: then up to twice as many are held.
+MOST_BYTES, BYTES_OF_STATEMENT = 1 << 23, 3 << 14
+# Bytes of a program's arrays for each call that it waits for, and how many calls at most: it must be called often to be worth the
+# trials, of which one takes as long as Python does for a hundred or two calls of its statement.
+WAITED, MOST_WAITED = 1 << 14, 150
 COPIED = 1 << 14  # bytes that are copied in the time that a launch saves
 MOST_MISSES = 20  # calls in a row with other parameters, before the statements are tried anew
 MOST_PREPARED = 4  # times that statements are tried
 
 
-def may_hold(size: int) -> bool:
-    """Whether tapes may hold so many bytes of arrays."""
-    return size <= MOST_BYTES
+def may_hold(size: int, statements: int) -> bool:
+    """Whether tapes may hold so many bytes of arrays of a program of so many statements."""
+    return size <= MOST_BYTES or size <= min(2 * MOST_BYTES, BYTES_OF_STATEMENT * statements)
 
 
 class Lease:
@@ -61,7 +62,7 @@ class Native:
         parameters: the names of the arrays it is called with.
         own: those of them that are the same arrays in most calls. Others are copied, to places with the same strides.
         outs: the names of the arrays that it returns, each call anew.
-        size: the bytes of the arrays that the function reads and computes.
+        size, count: the bytes of the arrays that the function reads and computes, and how many statements were recorded.
         otherwise: the program in Python, for calls that cannot run so.
         generators: which statements may draw from.
         saved: of a forward program: the names of those that it returns where they are, for the backward program. While somebody
@@ -70,10 +71,10 @@ class Native:
     """
 
     def __init__(self, program: Program, parameters: Sequence[str], own: Iterable[str], outs: Sequence[str],
-                 size: int, otherwise: Callable[..., Any], generators: Sequence[Any], *, saved: Sequence[str] = (),
+                 size: int, count: int, otherwise: Callable[..., Any], generators: Sequence[Any], *, saved: Sequence[str] = (),
                  forward: Native | None = None):  # fmt: skip
         self.program, self.parameters, self.own, self.outs = program, parameters, frozenset(own), outs
-        self.size = size
+        self.size, self.count = size, count
         self.otherwise, self.generators, self.saved, self.forward = otherwise, generators, saved, forward
         self.steps: list[_Launched | _Computed] = []
         self.values: dict[str, Any] = {}
@@ -111,12 +112,12 @@ class Native:
     @property
     def is_small(self) -> bool:
         """Whether tapes may run the program, or do, but for what its statements are."""
-        return may_hold(self.size) and not self.disabled
+        return may_hold(self.size, self.count) and not self.disabled
 
     def _waits(self) -> bool:
         """Whether the program has been called too seldom to be tried. A backward program follows its forward program."""
         self._calls += 1
-        return self.forward is None and self._calls * WAITED <= self.size
+        return self.forward is None and self._calls <= min(self.size // WAITED, MOST_WAITED)
 
     def _otherwise(self, arrays: Sequence[Any]) -> Any:
         found = self.otherwise(*arrays)
@@ -169,7 +170,7 @@ class Native:
         self._prepared += 1
         named = dict(zip(self.parameters, arrays, strict=True))
         extent = sum(extent_of(a) for name, value in named.items() if name not in self.own for a in arrays_in(value))
-        if not may_hold(max(self.size, extent)) or self._prepared > MOST_PREPARED:
+        if not may_hold(max(self.size, extent), self.count) or self._prepared > MOST_PREPARED:
             self.disabled = True
             return False
         values.update({name: a if name in self.own else mapped(strided_alike, a) for name, a in named.items()})

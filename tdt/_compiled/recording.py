@@ -361,7 +361,8 @@ class Recording(Verified):
 
         saved = list(dict.fromkeys(name for walk in walks.values() for name in walk.saved))
         size = sum(place.nbytes for place in recorder.places.by_name.values())
-        is_large = not may_hold(size)  # those of other programs stay where they are
+        count = len(recorder.program.statements)
+        is_large = not may_hold(size, count)  # those of other programs stay where they are
         self.updated = self._updated(recorder)
         program = recorder.program
         unwritten = recorder.unwritten(())
@@ -382,7 +383,9 @@ class Recording(Verified):
         self.source = recorder.program.source(parameters, results)
         self.forward = recorder.program.compiled(parameters, results, self.title)
         own, outs = parameters[self.arguments :], [*map(str, names)]
-        self.native = Native(recorder.program, parameters, own, outs, size, self.forward, self.generators, saved=saved)
+        self.native = Native(
+            recorder.program, parameters, own, outs, size, count, self.forward, self.generators, saved=saved
+        )
         self.native.disabled |= recorder.writes_to_shared()
         self.native_backwards = {
             chosen: Native(
@@ -391,6 +394,7 @@ class Recording(Verified):
                 saved,
                 [*walk.results.values()],
                 size,
+                count,
                 lambda *arrays, function=self.backwards[chosen][0]: function([*arrays]),
                 self.generators,
                 forward=self.native,

@@ -375,6 +375,40 @@ def test_programs_of_large_arrays_stay_with_python(monkeypatch, step):
     assert natives(compiled) == []
 
 
+def test_programs_of_many_small_statements_may_hold_twice_as_much(monkeypatch):
+    def function(x):
+        for _ in range(20):
+            x = x.tanh().cumsum(0)
+        return x
+
+    x = tdt.randn(64, 64)
+    for most, each, holds in (
+        (1 << 20, 0, True),
+        (1 << 19, 1 << 16, True),
+        (1 << 19, 1 << 10, False),
+        (1 << 18, 1 << 16, False),
+    ):
+        monkeypatch.setattr(native, "MOST_BYTES", most)
+        monkeypatch.setattr(native, "BYTES_OF_STATEMENT", each)
+        compiled = tdt.compile(function, fullgraph=True)
+        for _ in range(4):
+            assert compiled(x).numpy().tobytes() == function(x).numpy().tobytes()
+        assert bool(natives(compiled)) == holds
+
+
+def test_large_programs_wait_for_so_many_calls_at_most(monkeypatch):
+    monkeypatch.setattr(native, "WAITED", 1)
+    monkeypatch.setattr(native, "MOST_WAITED", 3)
+    compiled, x = tdt.compile(lambda x: (x + 1).cumsum(0).tanh(), fullgraph=True), tdt.randn(8, 8)
+    compiled(x)
+    compiled(x)
+    for _ in range(3):
+        compiled(x)
+        assert not natives(compiled)
+    compiled(x)
+    assert natives(compiled)
+
+
 def test_a_state_of_the_generator_advances_once():
     dropout = tdt.compile(lambda x: F.dropout(x * 2, 0.5) + 1)
     x, found = tdt.ones(40), []
