@@ -37,7 +37,8 @@ def compile(
     On a GPU, the first three calls of a kind are computed as they are; the fourth is captured as a CUDA graph, and computed
     both ways. Further calls copy the arguments to where the graph reads them, launch it, and copy results and gradients, so that
     results stay when the function is called again. Gradients go back through a second graph. What waits for the GPU, uploads, or
-    reads statistics of its memory is called as it is. So is a call while the backward pass of the one before is to come.
+    reads statistics of its memory is called as it is. So is a call while the backward passes of two others of its kind are to
+    come.
 
     The function may be a whole training step, with `zero_grad`, `backward`, clipping and the `step` of an optimizer that has one
     formula for every element (all but Adafactor, LBFGS, Muon and SparseAdam). It must clear the gradients itself, before

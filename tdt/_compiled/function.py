@@ -23,6 +23,7 @@ from tdt._kernels.capture_gpu import OutdatedCaptureError
 from tdt.autograd._autocast import Casting
 
 MOST_RECORDINGS = 8
+MOST_AT_ONCE = 2  # calls of one kind on a GPU whose backward passes are to come, and that have a graph each
 MOST_NOTED = 100  # times that a recording takes note of what it depends on, each as long as some checks in Python
 ndarray = np.ndarray
 
@@ -205,9 +206,13 @@ class Compiled:
         except Refusal as refusal:
             self._report(refusal)
             return self.function(*args, **kwargs)
+        leased = 0
         for recorded in self.recordings.get(key, ()):
             if recorded.holds(tensors):
                 recording = recorded.recording
+                if recording is not None and recording.is_graph and recording.is_leased and leased < MOST_AT_ONCE - 1:
+                    leased += 1  # another graph may compute this call
+                    continue
                 if recording is None or ((recording.written or recording.is_graph) and recorded.is_written(tensors)):
                     return self.function(*args, **kwargs)
                 if recording.verified and not self._compares:

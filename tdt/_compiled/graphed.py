@@ -200,13 +200,18 @@ class Graphed(Verified):
         """Whether the GPU and its switches are as they were."""
         return _mode(self.gpu) == self.mode
 
+    @property
+    def is_leased(self) -> bool:  # type: ignore[override]
+        """Whether the backward pass of a call is to come that has the memory of the graph."""
+        return self._lease() is not None
+
     def is_free(self, arguments: Sequence[Tensor], own: Sequence[Tensor]) -> bool:
         """Whether a call can be launched now.
 
         Not in another thread, not during a capture, not while the backward pass of an earlier call is to come, and not if the
         function's own tensors share memory with arguments, which are copied before anything is computed.
         """
-        if capture_gpu.current() is not None or self._lease() is not None or threading.get_ident() != self.thread:
+        if capture_gpu.current() is not None or self.is_leased or threading.get_ident() != self.thread:
             return False
         return not any(_backend.may_overlap(t._a, other._a) for t in arguments for other in own)
 

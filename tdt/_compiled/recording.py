@@ -124,6 +124,7 @@ class Verified:
     """
 
     is_graph = False  # whether it is a CUDA graph
+    is_leased = False  # whether the backward pass of a call is to come that has the recording's memory
     arguments: int
     verified: bool
     empty: list[int]

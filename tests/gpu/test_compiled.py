@@ -269,7 +269,24 @@ def test_a_call_before_the_backward_pass_of_the_last_one_leaves_what_that_requir
             first.backward(retain_graph=True)
             first.backward()
         alike(layer.weight.grad.cpu(), plain.weight.grad.cpu())
-    assert len(graphs(compiled)) == 1
+    assert len(graphs(compiled)) == 2
+
+
+def test_two_calls_before_one_backward_pass_have_a_graph_each():
+    """As of two views of a batch; of three calls, one is computed as it is."""
+    results = []
+    for compiles in (False, True):
+        model = network("images")
+        call = tdt.compile(model, fullgraph=True) if compiles else model
+        found = []
+        for k, ((a, _), (b, _)) in enumerate(zip(batches("images", 24)[::2], batches("images", 24)[1::2], strict=True)):
+            model.zero_grad()
+            loss = (call(a) * call(b)).mean() if k < 10 else (call(a) * call(b) * call(a + b)).mean()
+            loss.backward()
+            found.append(loss.detach())
+        results.append(held(model, [t.cpu() for t in found]))
+        assert not compiles or len(graphs(call)) == 2
+    alike(results[1], results[0])
 
 
 def test_gradients_add_up_over_several_calls():
