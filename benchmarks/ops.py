@@ -10,11 +10,10 @@ take more. The shapes of a size are drawn at random: the seed is printed. Both l
 Where tdt takes more than PyTorch's time / 0.6 or nearly so (`--threads 1 --seed 50417` and `--seed 81649`, an AMD Zen 5,
 processor time, beside other programs), and why:
 
-- all sizes: trace, diagonal, flatten, ravel, squeeze: a call takes a microsecond or more in Python, PyTorch's 0.7.
-- 1,000: the call, of gather, scatter_add, one_hot, complex, max and min, of orthogonal polynomials and zeta, of sums,
-  products, extremes and scans along short rows; in gradients of ldexp, diff and cumulative_trapezoid that of several ops.
+- all sizes: diagonal, flatten, ravel, expand, chunk: a call takes a microsecond or more in Python, PyTorch's 0.7.
+- 1,000: the call, of one_hot, complex, embedding, zeta, triu; in gradients of diff and hinge_embedding_loss that of several ops.
 - 1,000: median and nanmedian read every element once for each bit. searchsorted of short rows finds values one by one, those
-  of long rows 32 together. gammainc is SciPy's, in double precision, and nuclear_norm NumPy's decomposition.
+  of long rows 32 together. gammainc is SciPy's, in double precision.
 - 100,000: ones_like, which NumPy fills in narrow vectors; rot90 and sums of short rows, of which a kernel's call is a third.
 - 4,000,000: cat writes one part after the other, each with gaps, PyTorch row by row. glu reads two halves of rows, each with
   gaps, for which NumPy's sum of the halves takes as long. flip of dimension 0: the cause is not known.
