@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import functools
 from collections.abc import Callable
+from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ def _called(function: Any) -> list[Callable[..., Any]]:
 
 def _is_kernel(function: Any) -> bool:
     """Whether it is a ufunc or a kernel, with numbers for its last arguments, or one that is followed by another."""
+    if isinstance(function, BuiltinFunctionType) and function.__name__.startswith("tdt_"):  # of `_builtin`
+        return True
     if isinstance(function, np.ufunc) or (getattr(function, "__module__", None) or "").startswith("tdt._kernels"):
         return True
     if isinstance(function, functools.partial):
