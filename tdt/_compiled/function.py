@@ -202,7 +202,7 @@ class Compiled:
         objects: list[Any] = []
         try:
             casts = None if handler is None else tuple(handler.dtypes.items())
-            key = ((*mode(), casts), _key(args, tensors, objects), _key(kwargs, tensors, objects) if kwargs else None)
+            key = (mode(casts), _key(args, tensors, objects), _key(kwargs, tensors, objects) if kwargs else None)
         except Refusal as refusal:
             self._report(refusal)
             return self.function(*args, **kwargs)

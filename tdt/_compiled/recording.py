@@ -570,8 +570,8 @@ def _any_gradient(like: Any) -> Any:
     return found if isinstance(like, (ndarray, np.generic)) else to_device(found, device_of(like))
 
 
-def mode() -> tuple:
-    """What the computation of ops depends on besides their operands."""
+def mode(casts: tuple | None = None) -> tuple:
+    """What the computation of ops depends on besides their operands. casts: dtypes of autocast."""
     device = get_default_device()
     switches = state.grad, state.validates, SWITCHES.kernels, SWITCHES.winograd, THREADS.count
-    return *switches, get_default_dtype(), device.type, device.index
+    return *switches, get_default_dtype(), device.type, device.index, casts
