@@ -50,6 +50,13 @@ def _repeat(graph: Graph, x: Ref, times: Sequence[int]) -> Ref:
     return graph.op("Tile", x, graph.shape(times)) if len(times) else graph.op("Identity", x)
 
 
+@form("repeat_each")
+def _repeat_each(graph: Graph, x: Ref, dim: int, times: int) -> Ref:
+    repeats = [times if d == dim + 1 else 1 for d in range(x.ndim + 1)]
+    several = graph.op("Tile", graph.op("Unsqueeze", x, graph.ints([dim + 1])), graph.shape(repeats))
+    return graph.reshape(several, graph.outputs[0].shape)
+
+
 @form("clone")
 def _clone(graph: Graph, x: Ref, **how: Any) -> Ref:
     return graph.op("Identity", x)

@@ -121,6 +121,9 @@ CASES: dict[str, tuple[Any, ...]] = {
         IMAGE,
     ),
     "unfold": (lambda t, f, x: x.unfold(2, 2, 1), X),
+    "repeat_interleave": (lambda t, f, x: (x.repeat_interleave(2, 0), x.repeat_interleave(3, -1), x.repeat_interleave(2)), X),
+    "gradients": (lambda t, f, x: [OPS[name](x, x) if t is tdt else getattr(t.ops.aten, name)(x, x)
+                                   for name in ("tanh_backward", "sigmoid_backward")], X),
     "pixel shuffle": (lambda t, f, x: (f.pixel_shuffle(x.repeat(1, 4, 1, 1), 2),
                                     f.pixel_unshuffle(x, 2), f.channel_shuffle(x, 3)), IMAGE),
     # indices
