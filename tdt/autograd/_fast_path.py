@@ -161,7 +161,8 @@ def takes(  # noqa: C901  (one frame: helper calls cost time)
                     way = None
                 if way is None or (outs := way[0](x, way[1], way[2])) is None:
                     return function(*args, **kwargs)
-                if found is None and (own := way[0].saved.get((a.dtype, a.shape, way[1], way[2]))) is not None:
+                own = None if found is not None else way[0].saved.get((a.dtype, a.shape, way[1], way[2]))
+                if own is not None and own[0] is not None:  # else another thread has switched kernels meanwhile
                     if len(saved) > MOST_SAVED:
                         saved.clear()
                     saved[a.dtype, a.shape, values] = own[0], way[0].op, _kinds(values)

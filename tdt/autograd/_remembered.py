@@ -303,7 +303,9 @@ class _Watch:
         if tensors != operands:
             return None
         call = _Call(op, inputs, attributes, found, by_shape, recorded, whole)
-        return call if call.function is not None and not (call.draws and recorded and call.label is None) else None
+        if call.function is None or (recorded and call.plan is None):  # another thread has just switched kernels
+            return None
+        return None if call.draws and recorded and call.label is None else call
 
     def _program(self, result: Any, args: tuple) -> _Call | None:
         """The calls that were made, one after the other, as one of arrays that is not recorded."""

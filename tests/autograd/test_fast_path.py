@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import tdt
@@ -75,14 +77,25 @@ def test_results_lie_in_memory_of_their_own():
     assert x.sum().item() == 4
 
 
-def test_another_thread_may_clear_what_is_saved(monkeypatch):
-    class Forgetting(dict):
-        def __setitem__(self, *item: object) -> None:
-            pass
+class Forgetting(dict):
+    """What is saved is cleared at once."""
 
-    monkeypatch.setattr(products._short_trace, "saved", Forgetting())
+    def __setitem__(self, *item: object) -> None:
+        pass
+
+
+class Off(dict):
+    """Another thread, which has switched kernels off, saves that there is no short way."""
+
+    def __setitem__(self, key: object, found: Any) -> None:
+        super().__setitem__(key, (None, *found[1:]))
+
+
+@pytest.mark.parametrize("kind", [Forgetting, Off])
+def test_another_thread_may_change_what_is_saved(kind, monkeypatch):
+    monkeypatch.setattr(products._short_trace, "saved", kind())
     monkeypatch.setattr(join, "_join", Forgetting())
-    x = tdt.ones(3, 47)
+    x = tdt.ones(3, 47 if kind is Off else 49)
     for _ in range(CALLS):
         assert tdt.trace(x) == 3
-        assert tdt.stack([x, x]).shape == (2, 3, 47)
+        assert tdt.stack([x, x]).shape == (2, *x.shape)
