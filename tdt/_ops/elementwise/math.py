@@ -39,12 +39,12 @@ def _sigmoid_grad(xp: ModuleType, g: Any, out: Any) -> Any:
 
 @op(dtypes=FLOATING, formula=True, node="SigmoidBackwardBackward0")
 def _sigmoid_backward(xp: ModuleType, grad: Any, y: Any) -> Any:
-    return _sigmoid_grad(xp, grad, y)
+    return (1 - y) * y * grad
 
 
 _sigmoid_backward.vjp("grad")(lambda g, y: _sigmoid_backward(g, y))
 _sigmoid_backward.vjp("y")(lambda g, grad, y: g * grad * (1 - 2 * y))
-_sigmoid_backward.fast_vjp("grad")(lambda xp, g, y: _sigmoid_grad(xp, g, y))
+_sigmoid_backward.fast_vjp("grad")(lambda xp, g, y: (1 - y) * y * g)
 _sigmoid_backward.fast_vjp("y")(lambda xp, g, grad, y: g * grad * (1 - 2 * y))
 
 
