@@ -92,13 +92,18 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
                 else:
                     calls = saved[recorded]
                     call = calls.get(types := tuple(key))
-                    if call is None and len(calls) < MOST_SAVED and not _repeats((*args, *kwargs.values())):
-                        with _Watch() as watch:
-                            result = function(*args, **kwargs)
-                        calls[types] = watch.call(
-                            result[0] if whole else result, (*args, *kwargs.values()), by_shape, recorded, whole
-                        ) or False  # fmt: skip
-                        return result
+                    if call is None and len(calls) < MOST_SAVED:
+                        values = (*args, *kwargs.values())
+                        if not _repeats(values):
+                            with _Watch() as watch:
+                                result = function(*args, **kwargs)
+                            first = result[0] if whole else result
+                            calls[types] = watch.call(first, values, by_shape, recorded, whole) or False
+                            return result
+                        if not recorded:  # a call of other tensors of these arrays is remembered instead
+                            apart = [wrap(x._a) if isinstance(x, Tensor) else x for x in values]
+                            called(*apart[: len(args)], **dict(zip(kwargs, apart[len(args) :], strict=True)))
+                            call = calls.get(types)
                     if call and not (call.draws and recorded and _has_view(args)):
                         numbers = call.numbers
                         try:

@@ -381,13 +381,29 @@ def test_rows_of_large_tables_are_prepared_where_nothing_is_recorded(monkeypatch
 )
 def test_a_tensor_that_was_passed_twice_stands_for_no_other(name):
     pair, x, y = PAIRS[name], tdt.arange(12.0).cos().reshape(3, 4).clone(), tdt.arange(12.0).sin().reshape(3, 4).clone()
-    for _ in range(2):
-        pair(x, x)
+    same = [pair(x, x) for _ in range(3)]
     found = pair(x, y)
     for saved in _kernels.UFUNCS:
         saved.clear()
     tdt.testing.assert_close(found, pair(x, y))
-    tdt.testing.assert_close(pair(x, x), pair(x, x.clone()))
+    for each in same:
+        tdt.testing.assert_close(each, pair(x, x.clone()))
+
+
+def test_calls_of_a_tensor_passed_twice_are_remembered():
+    calls = []
+
+    @calls_by_shape
+    def ratio(x, y, *, scale=1.0):
+        calls.append(x)
+        return tdt.div(tdt.exp(x), y) * scale
+
+    x = tdt.tensor([1.0, 2.0])
+    for _ in range(4):
+        assert ratio(x, y=x, scale=2.0).tolist() == (x.exp() / x * 2).tolist()
+    assert len(calls) == 1
+    with pytest.raises(RuntimeError, match="size of tensor"):
+        ratio(x, tdt.ones(3))
 
 
 def test_an_op_of_a_tensor_passed_twice_keeps_the_order_of_its_arguments():
