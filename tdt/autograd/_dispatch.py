@@ -164,7 +164,7 @@ def binary(op: Op, x: Any, y: Any) -> Any:
     if plan is None or not plan.fast_path or a.__class__ is not ndarray or record is None:
         return apply(op, (x, y), {})
     direct, numbers = plan.function, ()
-    lay = None if b is y or op.lay is None or a.flags.c_contiguous else op.lay
+    lay = None if op.lay is None or a.flags.c_contiguous else op.lay
     if op.ufuncs is not None and a.size < THREADS.elementwise and (b is y or b.size < THREADS.elementwise):
         value = number_key(b) if b is y else b.dtype
         direct, numbers, _, _ = op.ufuncs.get((a.dtype, value)) or ufunc_of(op, [a.dtype, value], [a, b], NO_ATTRIBUTES)

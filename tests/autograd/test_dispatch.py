@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import pickle
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import tdt
 from tdt._kernels import _dots
 from tdt.autograd._op import OPS
+from tests.helpers import require_torch
 from tests.oracles.rounding import assert_rounded_once
 
 
@@ -200,3 +202,13 @@ def test_products_of_bfloat16_are_sums_in_float32_rounded_once(name: str, way: s
     exact, magnitude = (results_of(name, tdt.bfloat16, tdt.float64, absolute) for absolute in (False, True))
     for arrays in zip(found, exact, magnitude, strict=True):
         assert_rounded_once(*(x._a for x in arrays), terms=TERMS[name])
+
+
+@pytest.mark.parametrize("name", ["fill", "special.chebyshev_polynomial_t", "special.laguerre_polynomial_l"])
+def test_results_of_numbers_lie_as_pytorchs_in_later_calls_too(name):
+    torch = require_torch()
+    strides = []
+    for library in (tdt, torch):
+        x, function = library.ones(4, 3).T, operator.attrgetter(name)(library)
+        strides.append([tuple(function(x, 2).stride()) for _ in range(4)])
+    assert strides[0] == strides[1]
