@@ -164,7 +164,9 @@ def binary(op: Op, x: Any, y: Any) -> Any:
     if plan is None or not plan.fast_path or a.__class__ is not ndarray or record is None:
         return apply(op, (x, y), {})
     direct, numbers = plan.function, ()
-    lay = None if op.lay is None or a.flags.c_contiguous else op.lay
+    # Ufuncs keep the order of one array.
+    ordered = a.flags.c_contiguous or (b is y and (direct is not None or op.ufuncs is not None))
+    lay = None if ordered else op.lay
     if op.ufuncs is not None and a.size < THREADS.elementwise and (b is y or b.size < THREADS.elementwise):
         value = number_key(b) if b is y else b.dtype
         direct, numbers, _, _ = op.ufuncs.get((a.dtype, value)) or ufunc_of(op, [a.dtype, value], [a, b], NO_ATTRIBUTES)
