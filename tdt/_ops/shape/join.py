@@ -497,6 +497,7 @@ def repeat_interleave(
     Shape: input (*); repeats () or (n) with n = input.shape[dim]; result the same but for `dim`: the sum of `repeats`.
     Raises:
         RuntimeError: when `repeats` is negative, not of an integer dtype, or of another size, or `output_size` is wrong.
+        TypeError: when `repeats` is neither an integer nor a tensor.
 
     >>> import tdt
     >>> tdt.repeat_interleave(tdt.tensor([1, 2]), 2)
