@@ -417,8 +417,8 @@ def test_volumes_and_captures_raise_where_a_workspace_does_not_fit(cudnn, no_wor
 
 
 def test_a_handle_that_could_not_be_created_is_requested_again(cudnn, counted, monkeypatch):
-    freed, pool = [], cupy.get_default_memory_pool()
-    monkeypatch.setattr(cupy, "get_default_memory_pool", lambda: freed.append(1) or pool)
+    freed: list[int] = []
+    monkeypatch.setattr(type(cupy.get_default_memory_pool()), "free_all_blocks", lambda *_: freed.append(1))
     x, w = normal(2, 3, 9, 8).cuda(), normal(5, 3, 3, 3).cuda()
     with counted() as calls, set_to(cudnn, "cudnn_creates", _cudnn.NOT_INITIALIZED):
         with pytest.warns(UserWarning, match="cudnnCreate failed with status 1001: no handle"):
