@@ -25,7 +25,7 @@ class Launch(NamedTuple):
         entry: the address of the machine code; 0 for a check.
         words: packed; for a check the value.
         blocks: how many; for a check the truth.
-        grain: blocks that a thread should at least have.
+        grain: blocks that a thread should at least have; 0 where one thread has to compute them all, in order.
         held: what must stay in memory.
     """
 

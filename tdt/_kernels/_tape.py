@@ -306,7 +306,7 @@ class Tape:
         self.launches, self.failed = launches, np.zeros(1, np.int64)
         self.records = np.zeros((len(launches), RECORD), np.int64)
         for record, each in zip(self.records, launches, strict=True):
-            threads = max(1, min(THREADS.count, each.blocks // max(each.grain, 1))) if each.entry else 1
+            threads = max(1, min(THREADS.count, each.blocks // each.grain)) if each.entry and each.grain else 1
             piece = max(1, each.blocks // (threads * _pool.SHARES)) if each.entry else each.grain
             record[:] = each.entry, address_of(each.words), each.blocks, threads, piece
         self._alone = self.records.copy()

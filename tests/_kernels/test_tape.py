@@ -111,6 +111,32 @@ def _double(code, first, last, arguments):
         code.store(code.load("float", x, i) * 2.0, out, i)
 
 
+@native("ppq", vectorize=False)
+def _running_sum(code, first, last, arguments):
+    x, out, count = arguments
+    total = code.variable("float", 0.0)
+    with code.loop(first, last) as i:
+        total.set(total.get() + code.load("float", x, i))
+        code.store(total.get(), out, i)
+
+
+def test_a_kernel_that_python_calls_on_its_own_thread_stays_on_one():
+    x, out = numbers(100_000), np.empty(100_000, np.float32)
+    before = tdt.get_num_threads()
+    tdt.set_num_threads(2)
+    try:
+        with watch() as trace:
+            _running_sum()(0, len(x), x, out, len(x))
+            _running_sum().run(len(x), [x, out], len(x))
+        tape = Tape(trace.launches)
+        for _ in range(20):
+            out[...] = 0
+            assert tape.run()
+            assert np.array_equal(out, x.cumsum(dtype=np.float32))
+    finally:
+        tdt.set_num_threads(before)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_kernels_are_shared_out_by_the_pool(threads):
     x, out = numbers(1000), np.empty(1000, np.float32)
