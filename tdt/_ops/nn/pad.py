@@ -218,8 +218,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     """
     if mode == "constant":
         return constant_pad_nd(input, pad, 0 if value is None else value)
-    before, after = _sides(input, pad)
-    _check_border(input, pad, mode, value)
+    before, after = _check_border(input, pad, mode, value)
     if min(before + after) >= 0 and input.numel():
         return pad_border(input, before=before, after=after, mode=mode)
     for d, (n, b, a) in enumerate(zip(input.shape, before, after, strict=True)):
@@ -233,8 +232,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     return input
 
 
-def _check_border(input: Tensor, pad: Sequence[int], mode: str, value: float | None) -> None:
-    """Raise the error for what a mode other than "constant" does not take."""
+def _check_border(input: Tensor, pad: Sequence[int], mode: str, value: float | None) -> tuple[tuple[int, ...], ...]:
+    """The cells before and after each dimension. Raises the error for what a mode other than "constant" does not take."""
     before, after = _sides(input, pad)
     if mode not in _INDEX:
         raise NotImplementedError(f"Unrecognised padding mode {mode}; use {', '.join(_INDEX)}")
@@ -259,6 +258,7 @@ def _check_border(input: Tensor, pad: Sequence[int], mode: str, value: float | N
         if mode in _LIMIT and max(b, a) > remaining + _LIMIT[mode] and (b or a):
             raise RuntimeError(f"Padding size should be less than the corresponding input dimension, but got: padding "
                                f"({b}, {a}) at dimension {d} of input {list(input.shape)}")  # fmt: skip
+    return before, after
 
 
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
