@@ -50,14 +50,20 @@ device: cuda
 """  # a config whose steps are counted
 
 
-def step_of(name: str, optimizer: str) -> Callable[[], tdt.Tensor]:
-    """A training step with clipping, on a batch that is on the GPU; it returns the loss."""
+def model_and_batch(name: str) -> tuple[nn.Module, tdt.Tensor, tdt.Tensor]:
+    """A model on the GPU, with inputs and targets."""
     make, size, targets = MODELS[name]
     with tdt.device("cuda"):
         model = make()
         x = tdt.tensor(NUMBERS.integers(0, 65, (2, size)) if isinstance(size, int) else NUMBERS.normal(size=size))
         x = x if x.dtype == tdt.int64 else x.float()
         y = tdt.tensor(NUMBERS.integers(0, 10, targets))
+    return model, x, y
+
+
+def step_of(name: str, optimizer: str) -> Callable[[], tdt.Tensor]:
+    """A training step with clipping, on a batch that is on the GPU; it returns the loss."""
+    model, x, y = model_and_batch(name)
     update = getattr(tdt.optim, optimizer)(model.parameters(), lr=1e-3)
 
     def step() -> tdt.Tensor:

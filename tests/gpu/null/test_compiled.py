@@ -11,7 +11,7 @@ from tdt._compiled.values import Values
 from tdt.nn import functional as F
 from tests import gpu_kernels, gpu_speed
 from tests.gpu.null import wheel
-from tests.gpu.steps import MODELS, NUMBERS, step_of
+from tests.gpu.steps import MODELS, model_and_batch, step_of
 
 
 @pytest.fixture(autouse=True)
@@ -53,12 +53,7 @@ def test_a_whole_step_is_captured_and_replayed(name: str):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_loss_and_its_gradients_are_captured_and_replayed(name: str):
-    make, size, targets = MODELS[name]
-    with tdt.device("cuda"):
-        model = make()
-        x = tdt.tensor(NUMBERS.integers(0, 65, (2, size)) if isinstance(size, int) else NUMBERS.normal(size=size))
-        x = x if x.dtype == tdt.int64 else x.float()
-        y = tdt.tensor(NUMBERS.integers(0, 10, targets))
+    model, x, y = model_and_batch(name)
 
     @tdt.compile(fullgraph=True)
     def losses(x: tdt.Tensor, y: tdt.Tensor) -> tdt.Tensor:
