@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from tdt._kernels._builtin import BYTES
 from tdt._kernels._compilable import ENTRY
 from tdt._kernels._native import NativeKernel, linked, target_triple
 from tdt._kernels._syntax import FLOATS, constant, element, intrinsic, vector, vector_length
@@ -517,23 +516,3 @@ def written(write: Callable[..., None], words: str, parameters: Sequence[Any]) -
     first, last = Value(code, "%first", "i64"), Value(code, "%last", "i64")
     write(code, first, last, code.arguments(words), *parameters)
     return code.module(words)
-
-
-def built_in(name: str, write: Callable[[Code, Callable[[Any], Value], Value, Value, Value], None]) -> str:
-    """The IR of a built-in function of Python's, see `_builtin`: `write(code, word, arguments, count, names)` writes it.
-
-    `word(k)` is a word of `self`, `arguments` the address of the arguments' addresses; `names` those of keywords, null for none.
-    The code has to end with `ret`.
-    """
-    code = Code()
-    parameters = [
-        Value(code, f"%{name}", kind)
-        for name, kind in (("self", "ptr"), ("arguments", "ptr"), ("count", "i64"), ("names", "ptr"))
-    ]
-    write(code, functools.partial(code.load, "i64", code.at("i8", parameters[0], BYTES)), *parameters[1:])
-    head = [
-        f'target triple = "{target_triple()}"',
-        f"define ptr @{name}({', '.join(f'{p.kind} {p.name}' for p in parameters)}) {{",
-        "entry:",
-    ]
-    return "\n".join([*head, *code.variables, *code.lines, "}", *sorted(code.declared), ""])

@@ -6,17 +6,15 @@ For each array NumPy's `concatenate` takes 0.3 µs, and Python code that looks a
 from __future__ import annotations
 
 import functools
-import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tdt._kernels._addresses import ADDRESS, from_address
-from tdt._kernels._builtin import CLASS, FAST_CALL, KEYWORDS, NEW_FROM_DTYPE, array_function, created
-from tdt._kernels._code import Code, Value, built_in
-from tdt._kernels._native import linked
-from tdt._kernels._quick import CONTIGUOUS, DTYPE, FLAGS, NDIM, SHAPE
+from tdt._kernels._builtin import CLASS, NEW_FROM_DTYPE, array_function
+from tdt._kernels._builtin_code import CONTIGUOUS, DTYPE, FLAGS, NDIM, SHAPE, BuiltIn, linked_built_in
+from tdt._kernels._code import Value, Variable
 from tdt._kernels._references import place_of
 
 JOIN = "tdt_join"
@@ -51,137 +49,198 @@ def _function(kind: type, places: Sequence[Any]) -> Any:
     if from_address(id(np.dtype("d")) + ITEM_SIZE).value != 8:  # another release of NumPy
         return lambda *args: None
     words = [*map(id, (kind, np.ndarray, list, tuple, None, True)), array_function(NEW_FROM_DTYPE), *places]
-    write = functools.partial(_write, of_arrays=not places)
     name = "join-arrays" if not places else "join-tensors"
-    [function] = linked(name, [JOIN], lambda: built_in(JOIN, write), optimize=True, vectorize=False)
-    return created(JOIN, function, struct.pack(f"={len(words)}q", *words), FAST_CALL | KEYWORDS)
+    return linked_built_in(name, JOIN, functools.partial(_Join, of_arrays=not places), words)
 
 
-def _write(code: Code, word: Callable[[Any], Value], arguments: Value, *rest: Value, of_arrays: bool) -> None:
-    sequence, dim = (code.load("ptr", arguments, k) for k in range(2))
-    new, *recorded = (code.load("i64", arguments, k) == word(TRUE) for k in range(2, 3 if of_arrays else 4))
-    axis = code.variable("i64", code.function("PyLong_AsLongLong", "i64", dim))
+class _Join(BuiltIn):
+    """The function that joins arrays, or those of tensors.
 
-    def field(kind: str, owner: Value, place: Any) -> Value:
-        return code.load(kind, code.at("i8", owner, place))
+    Attributes:
+        sequence, parts: the list or tuple, and its length; `item`: the last one taken from it.
+        new, recorded: the arguments of these names; `more`: 1 if `new`, else 0; `axis`: the dimension, `d` counted from 0.
+        ndim, dtype, shape: of the first array.
+        total: the result's size in the dimension; `result`: all its sizes.
+        outer: how many pieces each array is copied in, of `each` bytes for a size of 1; `pitch`: bytes from piece to piece.
+    """
 
-    def refuse(test: Value) -> None:
+    parts: Value
+    d: Value
+    ndim: Value
+    dtype: Value
+    shape: Value
+    outer: Variable
+    each: Value
+    pitch: Value
+
+    def __init__(self, of_arrays: bool) -> None:
+        super().__init__()
+        code, self.of_arrays = self.code, of_arrays
+        self.sequence, dim = (code.load("ptr", self.arguments, k) for k in range(2))
+        self.new, *self.recorded = (
+            code.load("i64", self.arguments, k) == self.word(TRUE) for k in range(2, 3 if of_arrays else 4)
+        )
+        self.axis = code.variable("i64", code.function("PyLong_AsLongLong", "i64", dim))
+
+    def write(self) -> None:
+        code = self.code
+        self.refuse_no_integer()
+        self.find_parts()
+        first = self.checked(self.array_at(code.value(0, "i64")))
+        self.ndim = code.cast(self.field("i32", first, NDIM), "i64")
+        self.dtype, self.shape = self.field("ptr", first, DTYPE), self.field("ptr", first, SHAPE)
+        self.more = code.cast(self.new, "i64", signed=False)
+        self.check_dim()
+        self.total = code.variable("i64", 0)
+        with code.loop(0, self.parts) as i:
+            self.check_alike(self.checked(self.array_at(i)))
+        self.find_sizes()
+        out = self.new_array()
+        self.copy_all(out)
+        self.end(out)
+
+    def refuse(self, test: Value) -> None:
         """Return None where a test holds."""
-        with code.when(test):
-            none = code.cast(word(NONE), "ptr")
-            code.declared.add("declare void @Py_IncRef(ptr)")
-            code.lines.append(f"  call void @Py_IncRef(ptr {none.name})")
-            code.lines.append(f"  ret ptr {none.name}")
-            code.place(code.label())
+        with self.code.when(test):
+            none = self.code.cast(self.word(NONE), "ptr")
+            self.call_void("Py_IncRef", none)
+            self.leave(none)
 
-    def missing(found: Value) -> Value:
+    def missing(self, found: Value) -> Value:
         """Whether a slot of an object is not set."""
-        return code.cast(found, "i64") == 0
+        return self.code.cast(found, "i64") == 0
 
-    failed = code.cast(code.function("PyErr_Occurred", "ptr"), "i64") != 0
-    with code.when(failed):
-        code.declared.add("declare void @PyErr_Clear()")
-        code.lines.append("  call void @PyErr_Clear()")
-    refuse(failed)
-    kind = field("i64", sequence, CLASS)
-    is_list = kind == word(LIST)
-    refuse(~is_list & (kind != word(TUPLE)))
-    length, item = code.variable("i64"), code.variable("ptr")
-    code.choose(is_list, lambda: length.set(code.function("PyList_Size", "i64", sequence)),
-                lambda: length.set(code.function("PyTuple_Size", "i64", sequence)))  # fmt: skip
-    refuse(length.get() == 0)
-    parts = length.get()
+    def refuse_no_integer(self) -> None:
+        """Refuse a dimension that is no integer."""
+        code = self.code
+        failed = code.cast(code.function("PyErr_Occurred", "ptr"), "i64") != 0
+        with code.when(failed):
+            self.call_void("PyErr_Clear")
+        self.refuse(failed)
 
-    def array_at(i: Value) -> Value:
-        code.choose(is_list, lambda: item.set(code.function("PyList_GetItem", "ptr", sequence, i)),
+    def find_parts(self) -> None:
+        """Refuse what is neither list nor tuple, or empty."""
+        code, sequence = self.code, self.sequence
+        kind = self.field("i64", sequence, CLASS)
+        self.is_list = kind == self.word(LIST)
+        self.refuse(~self.is_list & (kind != self.word(TUPLE)))
+        length, self.item = code.variable("i64"), code.variable("ptr")
+        code.choose(self.is_list, lambda: length.set(code.function("PyList_Size", "i64", sequence)),
+                    lambda: length.set(code.function("PyTuple_Size", "i64", sequence)))  # fmt: skip
+        self.refuse(length.get() == 0)
+        self.parts = length.get()
+
+    def array_at(self, i: Value) -> Value:
+        """An array, or the tensor that has it."""
+        code, sequence, item = self.code, self.sequence, self.item
+        code.choose(self.is_list, lambda: item.set(code.function("PyList_GetItem", "ptr", sequence, i)),
                     lambda: item.set(code.function("PyTuple_GetItem", "ptr", sequence, i)))  # fmt: skip
         return item.get()
 
-    def array_of(owner: Value) -> Value:
-        return owner if of_arrays else field("ptr", owner, word(PLACES))
+    def array_of(self, owner: Value) -> Value:
+        """The array that a tensor has."""
+        return owner if self.of_arrays else self.field("ptr", owner, self.word(PLACES))
 
-    def check_tensor(tensor: Value) -> None:
-        own, (edge, view, base) = field("i64", tensor, CLASS), (word(PLACES + k) for k in range(1, 4))
-        with code.when(own != word(ARRAYS)):
-            derived = code.function("PyType_IsSubtype", "i32", code.cast(own, "ptr"), code.cast(word(ARRAYS), "ptr"))
-            refuse(derived == 0)
-        with code.when(recorded[0]):
-            refuse(field("i64", tensor, edge) != word(NONE))
-            relation = field("ptr", tensor, view)
-            refuse(missing(relation))
-            with code.when(code.cast(relation, "i64") != word(NONE)):
-                refuse(field("i64", field("ptr", relation, base), edge) != word(NONE))
+    def check_tensor(self, tensor: Value) -> None:
+        """Refuse what is no tensor, and one that may require a gradient where one is recorded."""
+        code = self.code
+        own, (edge, view, base) = self.field("i64", tensor, CLASS), (self.word(PLACES + k) for k in range(1, 4))
+        with code.when(own != self.word(ARRAYS)):
+            kinds = code.cast(own, "ptr"), code.cast(self.word(ARRAYS), "ptr")
+            self.refuse(code.function("PyType_IsSubtype", "i32", *kinds) == 0)
+        with code.when(self.recorded[0]):
+            self.refuse(self.field("i64", tensor, edge) != self.word(NONE))
+            relation = self.field("ptr", tensor, view)
+            self.refuse(self.missing(relation))
+            with code.when(code.cast(relation, "i64") != self.word(NONE)):
+                self.refuse(self.field("i64", self.field("ptr", relation, base), edge) != self.word(NONE))
 
-    def check(owner: Value) -> Value:
+    def checked(self, owner: Value) -> Value:
         """The array, which is one of NumPy's and contiguous."""
-        if not of_arrays:
-            check_tensor(owner)
-        array = array_of(owner)
-        refuse(missing(array))
-        refuse(field("i64", array, CLASS) != word(ARRAY))
-        refuse((field("i32", array, FLAGS) & CONTIGUOUS) == 0)
+        if not self.of_arrays:
+            self.check_tensor(owner)
+        array = self.array_of(owner)
+        self.refuse(self.missing(array))
+        self.refuse(self.field("i64", array, CLASS) != self.word(ARRAY))
+        self.refuse((self.field("i32", array, FLAGS) & CONTIGUOUS) == 0)
         return array
 
-    first = check(array_at(code.value(0, "i64")))
-    ndim = code.cast(field("i32", first, NDIM), "i64")
-    dtype, shape = field("ptr", first, DTYPE), field("ptr", first, SHAPE)
-    more = code.cast(new, "i64", signed=False)
-    with code.when(axis.get() < 0):
-        axis.add(ndim + more)
-    d = axis.get()
-    refuse((d < 0) | (d >= ndim + more) | (ndim >= MOST_DIMS))
-    total = code.variable("i64", 0)
-    with code.loop(0, parts) as i:
-        array = check(array_at(i))
-        refuse(
-            (field("i32", array, NDIM) != code.cast(ndim, "i32"))
-            | (field("i64", array, DTYPE) != code.cast(dtype, "i64"))
+    def check_dim(self) -> None:
+        """Refuse a dimension out of range, and too many."""
+        code, axis, ndim, more = self.code, self.axis, self.ndim, self.more
+        with code.when(axis.get() < 0):
+            axis.add(ndim + more)
+        self.d = axis.get()
+        self.refuse((self.d < 0) | (self.d >= ndim + more) | (ndim >= MOST_DIMS))
+
+    def check_alike(self, array: Value) -> None:
+        """Refuse an array that does not fit to the first one; add its size to `total`."""
+        code, ndim, d = self.code, self.ndim, self.d
+        self.refuse(
+            (self.field("i32", array, NDIM) != code.cast(ndim, "i32"))
+            | (self.field("i64", array, DTYPE) != code.cast(self.dtype, "i64"))
         )
-        own = field("ptr", array, SHAPE)
+        own = self.field("ptr", array, SHAPE)
         with code.loop(0, ndim) as j:
-            refuse((code.load("i64", own, j) != code.load("i64", shape, j)) & ((j != d) | new))
-        code.choose(new, lambda: total.add(1), lambda own=own: total.add(code.load("i64", own, d)))
-    result = code.array("i64", MOST_DIMS)
-    outer, inner = code.variable("i64", 1), code.variable("i64", field("i64", dtype, ITEM_SIZE))
-    with code.loop(0, d) as j:
-        n = code.load("i64", shape, j)
-        outer.set(outer.get() * n)
-        code.store(n, result, j)
-    code.store(total.get(), result, d)
-    with code.loop(d + 1, ndim + more) as j:
-        n = code.load("i64", shape, j - more)
-        inner.set(inner.get() * n)
-        code.store(n, result, j)
-    each, pitch = inner.get(), total.get() * inner.get()
-    refuse(outer.get() * pitch > LARGE)
-    code.declared.add("declare void @Py_IncRef(ptr)")
-    code.lines.append(f"  call void @Py_IncRef(ptr {dtype.name})")  # the new array's reference
-    none, new_array = code.cast(code.value(0, "i64"), "ptr").name, code.cast(word(NEW), "ptr").name
-    rank = code.cast(ndim + more, "i32")
-    out = code.new("ptr", f"call ptr {new_array}(ptr {code.cast(word(ARRAY), 'ptr').name}, ptr {dtype.name}, i32 {rank.name}, "
-                          f"ptr {result.name}, ptr {none}, ptr {none}, i32 0, ptr {none})")  # fmt: skip
-    with code.when(code.cast(out, "i64") == 0):
-        code.lines.append(f"  ret ptr {out.name}")
-        code.place(code.label())
-    target = code.variable("ptr", field("ptr", out, ADDRESS))
-    with code.loop(0, parts) as i:
-        array = array_of(array_at(i))
-        source, size = field("ptr", array, ADDRESS), code.variable("i64", each)
-        with code.when(~new):
-            size.set(each * code.load("i64", field("ptr", array, SHAPE), d))
-        begin, bytes_ = target.get(), size.get()
+            differs = code.load("i64", own, j) != code.load("i64", self.shape, j)
+            self.refuse(differs & ((j != d) | self.new))
+        code.choose(self.new, lambda: self.total.add(1), lambda: self.total.add(code.load("i64", own, d)))
 
-        def copied(unit: str, begin: Value = begin, source: Value = source, bytes_: Value = bytes_) -> None:
-            with code.loop(0, outer.get()) as o:
-                to, taken = code.at("i8", begin, o * pitch), code.at("i8", source, o * bytes_)
-                if unit:
-                    value = code.new(unit, f"load {unit}, ptr {taken.name}, align 1")
-                    code.lines.append(f"  store {unit} {value.name}, ptr {to.name}, align 1")
-                else:
-                    code.copy(to, taken, bytes_)
+    def find_sizes(self) -> None:
+        """Store the result's sizes; refuse a large one."""
+        code, d, more = self.code, self.d, self.more
+        self.result = code.array("i64", MOST_DIMS)
+        self.outer, inner = code.variable("i64", 1), code.variable("i64", self.field("i64", self.dtype, ITEM_SIZE))
+        with code.loop(0, d) as j:
+            n = code.load("i64", self.shape, j)
+            self.outer.set(self.outer.get() * n)
+            code.store(n, self.result, j)
+        code.store(self.total.get(), self.result, d)
+        with code.loop(d + 1, self.ndim + more) as j:
+            n = code.load("i64", self.shape, j - more)
+            inner.set(inner.get() * n)
+            code.store(n, self.result, j)
+        self.each, self.pitch = inner.get(), self.total.get() * inner.get()
+        self.refuse(self.outer.get() * self.pitch > LARGE)
 
-        code.choose(bytes_ == 4, lambda copied=copied: copied("i32"), lambda bytes_=bytes_, copied=copied: code.choose(
-            bytes_ == 8, lambda: copied("i64"), lambda: copied("")
-        ))  # fmt: skip
-        target.set(code.at("i8", begin, bytes_))
-    code.lines.append(f"  ret ptr {out.name}")
+    def new_array(self) -> Value:
+        """The result. Where there is no memory, the function returns with Python's error."""
+        code, dtype = self.code, self.dtype
+        self.call_void("Py_IncRef", dtype)  # the new array's reference
+        none, new = code.cast(code.value(0, "i64"), "ptr").name, code.cast(self.word(NEW), "ptr").name
+        rank = code.cast(self.ndim + self.more, "i32").name
+        kinds = f"ptr {code.cast(self.word(ARRAY), 'ptr').name}, ptr {dtype.name}"
+        sizes = f"i32 {rank}, ptr {self.result.name}, ptr {none}, ptr {none}, i32 0, ptr {none}"
+        out = code.new("ptr", f"call ptr {new}({kinds}, {sizes})")
+        with code.when(code.cast(out, "i64") == 0):
+            self.leave(out)
+        return out
+
+    def copy_all(self, out: Value) -> None:
+        """Copy all arrays to the result."""
+        code = self.code
+        target = code.variable("ptr", self.field("ptr", out, ADDRESS))
+        with code.loop(0, self.parts) as i:
+            array = self.array_of(self.array_at(i))
+            source, size = self.field("ptr", array, ADDRESS), code.variable("i64", self.each)
+            with code.when(~self.new):
+                size.set(self.each * code.load("i64", self.field("ptr", array, SHAPE), self.d))
+            begin, bytes_ = target.get(), size.get()
+            copy = functools.partial(self.copy, begin, source, bytes_)
+            code.choose(
+                bytes_ == 4,
+                lambda copy=copy: copy("i32"),
+                lambda copy=copy, bytes_=bytes_: code.choose(bytes_ == 8, lambda: copy("i64"), copy),
+            )
+            target.set(code.at("i8", begin, bytes_))
+
+    def copy(self, begin: Value, source: Value, bytes_: Value, unit: str = "") -> None:
+        """Copy the pieces of an array, each of so many bytes, or of a `unit`."""
+        code = self.code
+        with code.loop(0, self.outer.get()) as o:
+            to, taken = code.at("i8", begin, o * self.pitch), code.at("i8", source, o * bytes_)
+            if unit:
+                value = code.new(unit, f"load {unit}, ptr {taken.name}, align 1")
+                code.lines.append(f"  store {unit} {value.name}, ptr {to.name}, align 1")
+            else:
+                code.copy(to, taken, bytes_)

@@ -23,7 +23,7 @@ from tdt._kernels._emit import BLOCK, LOOP, digest, module
 from tdt._kernels._launches import PLAIN_UFUNCS
 from tdt._kernels._native import Entry, entry_at, linked, ufunc_function
 from tdt._kernels._pool import parallel
-from tdt._kernels._quick import quick_elementwise
+from tdt._kernels._quick_elementwise import quick_elementwise
 from tdt._kernels._threads import THREADS
 from tdt._kernels.expression import Expression, as_expression
 
