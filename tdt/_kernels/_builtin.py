@@ -109,6 +109,17 @@ def _word(name: str, place: int, kind: str = "i64") -> str:
   %{name} = load {kind}, ptr %{name}.place"""
 
 
+def _count_check(expected: str, following: str, failure: str) -> str:
+    """Raise a TypeError and return `failure` unless as many arguments came as expected; the code goes on at a label."""
+    return f"""  %right = icmp eq i64 %count, %{expected}
+  br i1 %right, label %{following}, label %wrong
+wrong:
+  %error.class = load ptr, ptr @PyExc_TypeError
+  call void @PyErr_SetString(ptr %error.class, ptr @message)
+  ret {failure}
+{following}:"""
+
+
 SELF = f"""
   %data = getelementptr i8, ptr %self, i64 {BYTES}"""
 LETTERS = f"""{_word("rest", REST)}
@@ -143,13 +154,7 @@ declare void @Py_DecRef(ptr)
 
 define internal i1 @fill(ptr %data, ptr %letters, ptr %arguments, i64 %count, ptr %words) {{
   {_word("array.class", ARRAY, "ptr")}{_word("given", COUNT)}
-  %right = icmp eq i64 %count, %given
-  br i1 %right, label %next, label %wrong
-wrong:
-  %error.class = load ptr, ptr @PyExc_TypeError
-  call void @PyErr_SetString(ptr %error.class, ptr @message)
-  ret i1 false
-next:
+{_count_check("given", "next", "i1 false")}
   %k = phi i64 [ 0, %0 ], [ %k.next, %store ]
   %done = icmp uge i64 %k, %count
   br i1 %done, label %check, label %one
@@ -268,13 +273,7 @@ define ptr @{APPLY}(ptr %self, ptr %arguments, i64 %count) {{{SELF}{_word("loop"
   %steps = getelementptr i64, ptr %data, i64 %steps.at
   %total = add i64 %inputs, %outputs
   %addresses = alloca i64, i64 %total
-  %right = icmp eq i64 %count, %inputs
-  br i1 %right, label %begin, label %wrong
-wrong:
-  %error.class = load ptr, ptr @PyExc_TypeError
-  call void @PyErr_SetString(ptr %error.class, ptr @message)
-  ret ptr null
-begin:
+{_count_check("inputs", "begin", "ptr null")}
   %several = icmp ugt i64 %outputs, 1
   br i1 %several, label %tuple, label %next
 tuple:
