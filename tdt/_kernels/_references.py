@@ -6,19 +6,24 @@ objects are kept, so that no other one has their address. A loop in Python takes
 
 from __future__ import annotations
 
-import ctypes
 import functools
+import struct
+from collections.abc import Callable
 from itertools import chain
 from types import CellType, FunctionType
 from typing import Any
 
 import numpy as np
 
-from tdt._kernels._addresses import from_address
-from tdt._kernels._code import Code, Value, native
+from tdt._kernels._addresses import address_of, from_address
+from tdt._kernels._builtin import created
+from tdt._kernels._code import Code, Value, built_in
+from tdt._kernels._native import linked
 
 LIST, DICT, ITEM, SLOT = range(4)
 RECORD = 4  # words: the kind, the address, how many values or the key, the place of the first value
+HOLD = "tdt_hold"
+COUNT, RECORDS, VALUES = range(3)  # words of its `self`
 MISSING = object()
 BUILT_IN = CellType, FunctionType  # classes without `__slots__` whose objects have places for attributes
 
@@ -41,7 +46,7 @@ class References:
         """Whether all refer to the same objects."""
         if self._call is None:
             self._prepare()
-        return self._call(self._words, 0, len(self._records)) == 0
+        return self._call()
 
     def container(self, value: Any) -> None:
         """The items of a list, or the keys and values of a dictionary, in the order of `dict`."""
@@ -83,15 +88,9 @@ class References:
 
     def _prepare(self) -> None:
         self._tables = np.array(self._records, np.int64).reshape(-1, RECORD), np.array(self._values, np.int64)
-        functions = ctypes.pythonapi
-        addresses = [
-            ctypes.cast(each, ctypes.c_void_p).value
-            for each in (functions.PyList_Size, functions.PyList_GetItem, functions.PyDict_Size, functions.PyDict_Next,
-                         functions.PyDict_GetItem)
-        ]  # fmt: skip
-        entry, self._words = _compare().prepare((*self._tables, *addresses))
-        kinds = ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64
-        self._call = ctypes.PYFUNCTYPE(*kinds)(entry.address)  # which keeps the interpreter's lock
+        [function] = linked("references", [HOLD], lambda: built_in(HOLD, _write), optimize=True, vectorize=False)
+        words = len(self._records), *map(address_of, self._tables)
+        self._call = created(HOLD, function, struct.pack("=3q", *words))
 
 
 def _owner(kind: type, name: str) -> type:
@@ -116,44 +115,46 @@ def place_of(kind: type, name: str) -> int | None:
     return places[0] if len(places) == 1 else None
 
 
-@native("pp" + "q" * 5, vectorize=False)
-def _compare(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
-    """Records [first, last); 1 where one refers to other objects. It calls functions of Python's that raise nothing."""
-    records, values, list_size, list_item, dict_size, dict_next, dict_item = arguments
+def _write(code: Code, word: Callable[[Any], Value], arguments: Value, count: Value, names: Value) -> None:
+    """False where a record refers to other objects. It calls functions of Python's that raise nothing."""
+    records, values = (code.cast(word(k), "ptr") for k in (RECORDS, VALUES))
     position, key, found = (code.array("i64", 1) for _ in range(3))
 
-    def called(function: Value, kind: str, text: str) -> Value:
-        return code.new(kind, f"call {kind} {code.cast(function, 'ptr').name}({text})")
+    def returns(truth: int) -> None:
+        result = code.function("PyBool_FromLong", "ptr", code.value(truth, "i64"))
+        code.lines.append(f"  ret ptr {result.name}")
 
     def fails(test: Value) -> None:
         with code.when(test):
-            code.fail()
+            returns(0)
+            code.place(code.label())
 
-    with code.loop(first, last) as r:
-        kind, address, count, start = (code.load("i64", records, r * RECORD + k) for k in range(RECORD))
-        owner = f"ptr {code.cast(address, 'ptr').name}"
+    with code.loop(0, word(COUNT)) as r:
+        kind, address, size, start = (code.load("i64", records, r * RECORD + k) for k in range(RECORD))
+        owner = code.cast(address, "ptr")
 
         def items() -> None:
-            fails(called(list_size, "i64", owner) != count)
-            with code.loop(0, count) as i:
-                fails(called(list_item, "i64", f"{owner}, i64 {i.name}") != code.load("i64", values, start + i))
+            fails(code.function("PyList_Size", "i64", owner) != size)
+            with code.loop(0, size) as i:
+                fails(code.function("PyList_GetItem", "i64", owner, i) != code.load("i64", values, start + i))
 
         def entries() -> None:
-            fails(called(dict_size, "i64", owner) != count)
+            fails(code.function("PyDict_Size", "i64", owner) != size)
             code.store(code.value(0, "i64"), position)
-            with code.loop(0, count) as i:
-                called(dict_next, "i32", f"{owner}, ptr {position.name}, ptr {key.name}, ptr {found.name}")
+            with code.loop(0, size) as i:
+                code.function("PyDict_Next", "i32", owner, position, key, found)
                 fails(code.load("i64", key) != code.load("i64", values, start + i * 2))
                 fails(code.load("i64", found) != code.load("i64", values, start + i * 2 + 1))
 
         def item() -> None:
-            name = f"ptr {code.cast(count, 'ptr').name}"
-            fails(called(dict_item, "i64", f"{owner}, {name}") != code.load("i64", values, start))
+            value = code.function("PyDict_GetItem", "i64", owner, code.cast(size, "ptr"))
+            fails(value != code.load("i64", values, start))
 
         def slot() -> None:
-            fails(code.load("i64", code.cast(address, "ptr")) != code.load("i64", values, start))
+            fails(code.load("i64", owner) != code.load("i64", values, start))
 
         cases = [items, entries, item, slot]
         code.choose(kind == LIST, cases[LIST], lambda: code.choose(
             kind == DICT, cases[DICT], lambda: code.choose(kind == ITEM, cases[ITEM], cases[SLOT])
         ))  # fmt: skip
+    returns(1)
