@@ -57,7 +57,7 @@ class References:
         else:
             self.complete = False
 
-    def item(self, value: Any, key: str) -> None:
+    def item(self, value: Any, key: str | int) -> None:
         """An item of a dictionary, which may be missing."""
         if value.__class__ is not dict:
             self.complete = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from struct import Struct
 from typing import Any
 from weakref import ref
 
@@ -40,7 +41,7 @@ class Table:
         self.blocks = int(blocks[-1])
         self.like = np.empty(0, first[0].dtype)
         self.columns = columns
-        self._numbers = np.empty((0, 0))
+        self._numbers, self._write = np.empty((0, 0)), Struct("").pack_into
         self._array_refs: dict[int, list[ref]] = {}
         for number, column in enumerate(columns):
             if column is not None:
@@ -59,11 +60,19 @@ class Table:
         return Table([arrays if k == number else column for k, column in enumerate(self.columns)])
 
     def numbered(self, values: Sequence[tuple[float, ...]]) -> np.ndarray:
-        """The numbers of each row as a float64 array (rows, numbers), which is the same memory at each call."""
-        first = values[0]
-        if self._numbers.shape != (len(values), len(first)):
-            self._numbers = np.empty((len(values), len(first)))
-        self._numbers[...] = first if values.count(first) == len(values) else values
+        """The numbers of each row as a float64 array (rows, numbers), which is the same memory at each call.
+
+        One row stands for all where they are equal.
+        """
+        first, rows = values[0], len(values)
+        if values.count(first) == rows:
+            rows = 1
+        if self._numbers.shape != (rows, len(first)):
+            self._numbers, self._write = np.empty((rows, len(first))), Struct(f"{len(first)}d").pack_into
+        if rows == 1:
+            self._write(self._numbers, 0, *first)
+        else:
+            self._numbers[...] = values
         return self._numbers
 
 

@@ -19,7 +19,7 @@ from tdt._kernels._pool import parallel
 from tdt._kernels._table import BLOCK, Table
 
 GRAIN = 4  # blocks a thread should at least have: about 10 µs of work, the price of waking it
-WORDS = "pqqpqp"  # a table's rows, how many, words of a row, the numbers of rows, how many of a row, the settings
+WORDS = "pqqpqp"  # a table's rows, how many, words of a row, the numbers of rows, those from a row to the next, the settings
 Values = list[Value]
 
 
@@ -87,7 +87,8 @@ def _run(write: Callable[..., Any], table: Table, numbers: np.ndarray, settings:
     launched = table.launched
     if launched is None or launched[0] is not numbers or launched[1] != (write, how):
         kernel = write("float" if table.like.dtype == np.float32 else "double", vector_width(), *how)
-        arguments = table.rows, *table.rows.shape, numbers, numbers.shape[1], np.array(settings)
+        step = numbers.shape[1] if len(numbers) > 1 else 0  # one row is that of all
+        arguments = table.rows, *table.rows.shape, numbers, step, np.array(settings)
         table.launched = launched = numbers, (write, how), kernel, arguments, *kernel.prepare(arguments)
     *_, kernel, arguments, entry, words = launched
     arguments[-1][...] = settings

@@ -205,8 +205,10 @@ class Plan:
         self.homes: list[tuple[Slab, int]] = [self.places[p] for p in live]
         self.state_arrays = [state[p][name]._a for p in live for name in self.watched]
         self._runs = self._neighbours()
+        self._rows = [(row[picked], k) for slab, picked, _, _ in self._runs for k, row in enumerate(slab.scalars)]
         self._fresh = True  # whether a slab may hold state that no step has used yet
         self._now = self._read()
+        self._known: list[bytes] | None = self._bytes()
         self.tables = list(self._make_tables())
         in_table = {i for rows, _, _ in self.tables for i in rows}
         self.pieces = list(self._make_pieces([i for i in range(len(live)) if i not in in_table]))
@@ -232,7 +234,8 @@ class Plan:
 
     def reads(self) -> bool:
         """Whether kernels are switched on as they were. Reads the scalars."""
-        self._now = self._read()
+        if self._fresh or self._bytes() != self._known:
+            self._now, self._known = self._read(), self._bytes()
         return self.kernels_on == _kernels.enabled() and (
             self.steps != FIRST_STEPS or bool(self.tables) or not self.on_cpu
         )
@@ -265,9 +268,11 @@ class Plan:
     def _keep_all(self, after: tuple) -> None:
         """Let all parameters have these scalars."""
         self.steps += 1
-        for slab, picked, _, _ in self._runs:
-            for row, value in zip(slab.scalars, after, strict=True):
-                row[picked] = value
+        for row, k in self._rows:
+            row.fill(after[k])
+        dtypes, fresh, *_ = self._now[0]
+        now = dtypes, fresh, *[row.item(0) for row, _ in self._rows[: len(after)]]
+        self._now, self._known = [now] * len(self._now), self._bytes()
 
     def _keep_each(self, steps: list[tuple]) -> None:
         """Let the parameters have the first of these: (scalars, numbers) of each."""
@@ -279,7 +284,11 @@ class Plan:
                 row[picked] = values
             if self._fresh:
                 slab.fresh[picked] = [False] * (last - first)
-        self._fresh = False
+        self._fresh, self._known = False, None
+
+    def _bytes(self) -> list[bytes]:
+        """The scalars as they are in memory."""
+        return [row.tobytes() for row, _ in self._rows]
 
     def _read(self) -> list[tuple]:
         """The scalars' dtypes, freshness and scalars of each parameter."""

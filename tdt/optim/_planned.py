@@ -137,7 +137,13 @@ class PlannedOptimizer(Optimizer):
 
     def _advancing(self, options: dict[str, Any]) -> Callable[..., tuple[tuple, tuple]]:
         """`_advance` as a function of the scalars' dtypes, freshness and the scalars."""
-        return lambda dtypes, *now: self._advance({**options, "scalar_dtypes": dtypes}, *now)
+        own = {**options}
+
+        def advance(dtypes: Any, *now: Any) -> tuple[tuple, tuple]:
+            own["scalar_dtypes"] = dtypes
+            return self._advance(own, *now)
+
+        return advance
 
     def _update(self, group: dict[str, Any], plan: Plan, grads: list) -> None:
         """Update the parameters of `plan`, whose gradients are the arrays `grads`."""

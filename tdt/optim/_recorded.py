@@ -96,12 +96,14 @@ class TapedUpdate:
         self.update, self.plan = update, plan
         self._keep: Any = None
         self._state: References | None = None  # where the plan holds
+        self._same_options: References | None = None  # where the options are the same objects
         self._group_options: list[Any] = []  # the options as the group has them
         self._zeros: Any = None  # which numbers of all parameters were 0
         self.tables: list[tuple[list[int], Table, Any]] = []
         self.launches: list[Launch] = []
         self._options = options = update.optimizer._values(update.group)
-        numbers, _ = plan.next_numbers(update.optimizer._advancing(options))
+        self._advance = update.optimizer._advancing(options)
+        numbers, _ = plan.next_numbers(self._advance)
         for rows, table, kernel in plan.tables:
             own = table.with_column(1, [grads[i] for i in rows])
             own.launches = False
@@ -116,18 +118,12 @@ class TapedUpdate:
 
         Nothing has changed until `keep`.
         """
-        plan, optimizer, group = self.plan, self.update.optimizer, self.update.group
-        if optimizer._plans.get(id(group)) is not plan or not self._holds():
+        if not self._holds():
             return False
-        options = [group[name] for name in optimizer._options]
-        is_known = len(options) == len(self._group_options) and all(map(is_, options, self._group_options))
-        if not is_known:
-            if (*optimizer._arrays(group), *optimizer._scalars(group)) != plan.watched:  # other options, another state
-                return False
-            self._options = optimizer._values(group)
-            is_fixed = all(map(is_, options, self._options.values()))  # else a number is an element of a tensor
-            self._group_options = options if is_fixed else []
-        numbers, self._keep = plan.next_numbers(optimizer._advancing(self._options))
+        is_known = self._same_options is not None and self._same_options()
+        if not is_known and (is_known := self._read_options()) is None:
+            return False
+        numbers, self._keep = self.plan.next_numbers(self._advance)
         are_equal = numbers.count(numbers[0]) == len(numbers)
         zeros = [*map(bool, numbers[0])] if are_equal else None
         is_known &= zeros is not None and zeros == self._zeros
@@ -140,25 +136,51 @@ class TapedUpdate:
                 return False
         return True
 
+    def _read_options(self) -> bool | None:
+        """Read the options; whether they are the same objects as before, or None where another plan must be made."""
+        optimizer, group = self.update.optimizer, self.update.group
+        options = [group[name] for name in optimizer._options]
+        if len(options) == len(self._group_options) and all(map(is_, options, self._group_options)):
+            self._same_options = references = _references()
+            for name in optimizer._options:
+                references.item(group, name)
+            return True
+        if (*optimizer._arrays(group), *optimizer._scalars(group)) != self.plan.watched:
+            return None
+        self._options, self._same_options = optimizer._values(group), None
+        self._advance = optimizer._advancing(self._options)
+        is_fixed = all(map(is_, options, self._options.values()))  # else a number is an element of a tensor
+        self._group_options = options if is_fixed else []
+        return False
+
     def _holds(self) -> bool:
-        """Whether the plan does. Reads the scalars."""
-        plan, state = self.plan, self.update.optimizer.state
+        """Whether the plan does, and is that of the group. Reads the scalars."""
+        plan, optimizer = self.plan, self.update.optimizer
         if self._state is not None and self._state():
             return plan.reads()
-        if not plan.holds(state):
+        group, plans, state = self.update.group, optimizer._plans, optimizer.state
+        if plans.get(id(group)) is not plan or not plan.holds(state):
             return False
-        from tdt._kernels._references import References  # which no other step requires
-
-        self._state = References()
-        self._state.container(state)
+        self._state = references = _references()
+        for name in ("param_groups", "state", "_plans"):
+            references.item(vars(optimizer), name)
+        references.container(optimizer.param_groups)
+        references.item(plans, id(group))
+        references.container(state)
         for own in map(state.get, plan.live):
-            self._state.container(own)
+            references.container(own)
             for name in plan.watched:
-                self._state.slot(own[name], "_a")  # type: ignore[index]
-        self._state = self._state if self._state.complete else None
+                references.slot(own[name], "_a")  # type: ignore[index]
+        self._state = references if references.complete else None
         return True
 
     def keep(self) -> None:
         """Count the step that the tape has taken."""
         vars(self.update.optimizer)["_opt_called"] = True
         self._keep()
+
+
+def _references() -> References:
+    from tdt._kernels._references import References  # which no other step requires
+
+    return References()
