@@ -99,6 +99,8 @@ class Guards:
     def hold_others(self) -> bool:
         """Whether deques, sets, orders of dicts, and arrays of numbers are as they were."""
         others = self._others
+        if not (others or self._arrays):
+            return True
         if others and [*map(len, others)] != self._other_sizes:
             return False
         if self._other_items and not _alike(chain.from_iterable(others), self._other_items):

@@ -28,6 +28,7 @@ from tdt._compiled.trials import (
     share,
     strided_alike,
 )
+from tdt._kernels._copies import copier
 from tdt._kernels._launches import Launch
 from tdt._kernels._registry import SWITCHES
 from tdt._kernels._tape import Tape, held_arrays
@@ -79,6 +80,7 @@ class Native:
         self.steps: list[_Launched | _Computed] = []
         self.values: dict[str, Any] = {}
         self.copies: list[Callable[[Any], Any]] = []  # of each result, which keep its strides
+        self._copied_at_once: Callable[[], tuple] | None = None  # the results, where all are launched
         self.places: list[Any] = []
         self.updates: list[Any] = []  # steps of optimizers that tapes take, and the generators that they draw from
         self.disabled = not SWITCHES.kernels
@@ -89,7 +91,7 @@ class Native:
 
     def __call__(self, *arrays: Any) -> Any:
         """What the program gives for these arrays: gradients; or the results, what is saved, and the lease of that."""
-        if self.disabled or not self._lock.acquire(blocking=False):
+        if self.disabled or not self._lock.acquire(False):
             return self._otherwise(arrays)
         try:
             if not self.steps and (self._waits() or not self._prepare(arrays)):
@@ -126,6 +128,9 @@ class Native:
     def _take(self, arrays: Sequence[Any]) -> bool:
         """Put the arrays of a call in their places; whether its own ones are those that tapes use."""
         values, own = self.values, self.own
+        if all(map(is_, self.places, arrays)):  # no one has to be passed on, or copied
+            self._misses = 0
+            return True
         for name, place, a in zip(self.parameters, self.places, arrays, strict=True):
             if place is None:
                 values[name] = a
@@ -144,7 +149,10 @@ class Native:
         self._misses, self.steps, self._used, self.updates = 0, [], [], []
 
     def _results(self, values: dict[str, Any]) -> Any:
-        outs = tuple([copied(values[name]) for name, copied in zip(self.outs, self.copies, strict=True)])
+        if self._copied_at_once is not None:
+            outs = self._copied_at_once()
+        else:
+            outs = tuple([copied(values[name]) for name, copied in zip(self.outs, self.copies, strict=True)])
         if self.forward:
             return outs
         if not self.saved:
@@ -224,6 +232,8 @@ class Native:
         self.values, self.trials, self.steps = values, trials, steps
         by_python = {name for step in steps if isinstance(step, _Computed) for name in step.outs}
         self.copies = [self._copy(values[name], name in by_python) for name in self.outs]
+        at_once = self.own.isdisjoint(self.outs) and all(copied is ndarray.copy for copied in self.copies)
+        self._copied_at_once = copier([values[name] for name in self.outs]) if at_once else None
         self.updates = [trial.taped for trial in trials if trial.taped is not None]
         self.updates += [step.draws for step in steps if isinstance(step, _Launched) and step.draws is not None]
         programs = [self, self.forward] if self.forward else [self]

@@ -454,8 +454,6 @@ class Recording(Verified):
             raise
         for place, times in self.written:
             roots[place]._st.version += times
-        if self.gradients:
-            found = self._set_gradients(roots, found)
         outputs = []
         for array in found:
             t = _new(Tensor)
@@ -463,6 +461,8 @@ class Recording(Verified):
             t._st = Storage()
             t._edge = t._view = t._grad = None
             outputs.append(t)
+        if self.gradients:
+            self._set_gradients(roots, outputs)
         if self.differentiable:
             edges, leaves = [], 0
             for place in self.reached:
@@ -488,15 +488,15 @@ class Recording(Verified):
         """Whether it may run on tapes, after some calls."""
         return self.native.is_small
 
-    def _set_gradients(self, roots: Sequence[Tensor], found: tuple) -> tuple:
-        """Set the gradients of the roots, the last of the program's results. Returns the others."""
-        at = first = self.outputs
+    def _set_gradients(self, roots: Sequence[Tensor], outputs: list[Tensor]) -> None:
+        """Set the gradients of the roots, the last of the program's results, and take them from the others."""
+        at = self.outputs
         for place, name in self.gradients:
             if name is None:
                 roots[place]._grad = None
             else:
-                roots[place]._grad, at = wrap(found[at]), at + 1
-        return found[:first]
+                roots[place]._grad, at = outputs[at], at + 1
+        del outputs[self.outputs :]
 
     def takes(self, roots: Sequence[Tensor]) -> bool:
         """Whether the gradients of these roots, their hooks, and the optimizers let the program run."""
