@@ -213,7 +213,8 @@ class Compiled:
                 if recording is not None and recording.is_graph and recording.is_leased and leased < MOST_AT_ONCE - 1:
                     leased += 1  # another graph may compute this call
                     continue
-                if recording is None or (recording.is_graph or (tensors and recording.written)) and recorded.is_written(tensors):
+                writes = recording is not None and (recording.is_graph or (recording.written and tensors))
+                if recording is None or (writes and recorded.is_written(tensors)):
                     return self.function(*args, **kwargs)
                 if recording.verified and not self._compares:
                     try:

@@ -120,8 +120,8 @@ class TapedUpdate:
         """
         if not self._holds():
             return False
-        is_known = self._same_options is not None and self._same_options()
-        if not is_known and (is_known := self._read_options()) is None:
+        is_known = True if self._same_options is not None and self._same_options() else self._read_options()
+        if is_known is None:
             return False
         numbers, self._keep = self.plan.next_numbers(self._advance)
         are_equal = numbers.count(numbers[0]) == len(numbers)
