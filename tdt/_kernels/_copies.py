@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
-from tdt._kernels._builtin import array_function, created
-from tdt._kernels._code import Code, Value, built_in
-from tdt._kernels._native import linked
+from tdt._kernels._builtin import array_function
+from tdt._kernels._builtin_code import BuiltIn, linked_built_in
+from tdt._kernels._code import Value
 
 COPY = "tdt_copy"
 NEW_COPY = 85  # the place of `PyArray_NewCopy` in NumPy's C API
@@ -19,27 +17,27 @@ NEW, COUNT, ARRAYS = range(3)  # words of `self`
 
 def copier(arrays: Sequence[np.ndarray]) -> Callable[[], tuple[np.ndarray, ...]]:
     """A built-in function that returns C-contiguous copies of arrays, which its caller keeps while it is used."""
-    [function] = linked("copies", [COPY], lambda: built_in(COPY, _write), optimize=True, vectorize=False)
-    words = array_function(NEW_COPY), len(arrays), *map(id, arrays)
-    return created(COPY, function, struct.pack(f"={len(words)}q", *words))
+    return linked_built_in("copies", COPY, _Copy, [array_function(NEW_COPY), len(arrays), *map(id, arrays)])
 
 
-def _write(code: Code, word: Callable[[Any], Value], arguments: Value, count: Value, names: Value) -> None:
-    new, c_order = code.cast(word(NEW), "ptr"), code.value(0, "i32")
-    results = code.function("PyTuple_New", "ptr", word(COUNT))
+class _Copy(BuiltIn):
+    """The function that copies arrays."""
 
-    def check(created: Value) -> None:
+    def write(self) -> None:
+        code = self.code
+        new, c_order = code.cast(self.word(NEW), "ptr"), code.value(0, "i32")
+        self.results = code.function("PyTuple_New", "ptr", self.word(COUNT))
+        self.check(self.results)
+        with code.loop(0, self.word(COUNT)) as k:
+            array = code.cast(self.word(k + ARRAYS), "ptr")
+            copied = code.new("ptr", f"call ptr {new.name}(ptr {array.name}, i32 {c_order.name})")
+            self.check(copied)
+            code.function("PyTuple_SetItem", "i32", self.results, k, copied)
+        self.end(self.results)
+
+    def check(self, created: Value) -> None:
         """Where there is no memory, return with Python's error."""
+        code = self.code
         with code.when(code.cast(created, "i64") == 0):
-            code.declared.add("declare void @Py_DecRef(ptr)")  # which takes null, too
-            code.lines.append(f"  call void @Py_DecRef(ptr {results.name})")
-            code.lines.append("  ret ptr null")
-            code.place(code.label())
-
-    check(results)
-    with code.loop(0, word(COUNT)) as k:
-        array = code.cast(word(k + ARRAYS), "ptr")
-        copied = code.new("ptr", f"call ptr {new.name}(ptr {array.name}, i32 {c_order.name})")
-        check(copied)
-        code.function("PyTuple_SetItem", "i32", results, k, copied)
-    code.lines.append(f"  ret ptr {results.name}")
+            self.call_void("Py_DecRef", self.results)  # which takes null, too
+            self.leave(code.cast(code.value(0, "i64"), "ptr"))

@@ -7,8 +7,6 @@ objects are kept, so that no other one has their address. A loop in Python takes
 from __future__ import annotations
 
 import functools
-import struct
-from collections.abc import Callable
 from itertools import chain
 from types import CellType, FunctionType
 from typing import Any
@@ -16,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from tdt._kernels._addresses import address_of, from_address
-from tdt._kernels._builtin import created
-from tdt._kernels._code import Code, Value, built_in
-from tdt._kernels._native import linked
+from tdt._kernels._builtin_code import BuiltIn, linked_built_in
+from tdt._kernels._code import Value
 
 LIST, DICT, ITEM, SLOT = range(4)
 RECORD = 4  # words: the kind, the address, how many values or the key, the place of the first value
@@ -88,9 +85,8 @@ class References:
 
     def _prepare(self) -> None:
         self._tables = np.array(self._records, np.int64).reshape(-1, RECORD), np.array(self._values, np.int64)
-        [function] = linked("references", [HOLD], lambda: built_in(HOLD, _write), optimize=True, vectorize=False)
         words = len(self._records), *map(address_of, self._tables)
-        self._call = created(HOLD, function, struct.pack("=3q", *words))
+        self._call = linked_built_in("references", HOLD, _Hold, words)
 
 
 def _owner(kind: type, name: str) -> type:
@@ -115,46 +111,57 @@ def place_of(kind: type, name: str) -> int | None:
     return places[0] if len(places) == 1 else None
 
 
-def _write(code: Code, word: Callable[[Any], Value], arguments: Value, count: Value, names: Value) -> None:
-    """False where a record refers to other objects. It calls functions of Python's that raise nothing."""
-    records, values = (code.cast(word(k), "ptr") for k in (RECORDS, VALUES))
-    position, key, found = (code.array("i64", 1) for _ in range(3))
+class _Hold(BuiltIn):
+    """The function that compares. It calls functions of Python's that raise nothing."""
 
-    def returns(truth: int) -> None:
-        result = code.function("PyBool_FromLong", "ptr", code.value(truth, "i64"))
-        code.lines.append(f"  ret ptr {result.name}")
+    def write(self) -> None:
+        code = self.code
+        self.values = code.cast(self.word(VALUES), "ptr")
+        self.position, self.key, self.found = (code.array("i64", 1) for _ in range(3))
+        records = code.cast(self.word(RECORDS), "ptr")
+        with code.loop(0, self.word(COUNT)) as r:
+            kind, address, self.size, self.start = (code.load("i64", records, r * RECORD + k) for k in range(RECORD))
+            self.owner = code.cast(address, "ptr")
+            cases = {LIST: self.items, DICT: self.entries, ITEM: self.item, SLOT: self.slot}
+            code.choose(kind == LIST, cases[LIST], lambda: code.choose(
+                kind == DICT, cases[DICT], lambda: code.choose(kind == ITEM, cases[ITEM], cases[SLOT])
+            ))  # fmt: skip
+        self.end(self.truth(1))
 
-    def fails(test: Value) -> None:
-        with code.when(test):
-            returns(0)
-            code.place(code.label())
+    def truth(self, value: int) -> Value:
+        """True for 1, False for 0."""
+        return self.code.function("PyBool_FromLong", "ptr", self.code.value(value, "i64"))
 
-    with code.loop(0, word(COUNT)) as r:
-        kind, address, size, start = (code.load("i64", records, r * RECORD + k) for k in range(RECORD))
-        owner = code.cast(address, "ptr")
+    def fail(self, test: Value) -> None:
+        """Return False where a test holds."""
+        with self.code.when(test):
+            self.leave(self.truth(0))
 
-        def items() -> None:
-            fails(code.function("PyList_Size", "i64", owner) != size)
-            with code.loop(0, size) as i:
-                fails(code.function("PyList_GetItem", "i64", owner, i) != code.load("i64", values, start + i))
+    def compare(self, found: Value, place: Any = 0) -> None:
+        """Return False where another object is found than the record's value at this place."""
+        self.fail(found != self.code.load("i64", self.values, self.start + place))
 
-        def entries() -> None:
-            fails(code.function("PyDict_Size", "i64", owner) != size)
-            code.store(code.value(0, "i64"), position)
-            with code.loop(0, size) as i:
-                code.function("PyDict_Next", "i32", owner, position, key, found)
-                fails(code.load("i64", key) != code.load("i64", values, start + i * 2))
-                fails(code.load("i64", found) != code.load("i64", values, start + i * 2 + 1))
+    def items(self) -> None:
+        """Those of a list."""
+        code = self.code
+        self.fail(code.function("PyList_Size", "i64", self.owner) != self.size)
+        with code.loop(0, self.size) as i:
+            self.compare(code.function("PyList_GetItem", "i64", self.owner, i), i)
 
-        def item() -> None:
-            value = code.function("PyDict_GetItem", "i64", owner, code.cast(size, "ptr"))
-            fails(value != code.load("i64", values, start))
+    def entries(self) -> None:
+        """Keys and values of a dictionary."""
+        code = self.code
+        self.fail(code.function("PyDict_Size", "i64", self.owner) != self.size)
+        code.store(code.value(0, "i64"), self.position)
+        with code.loop(0, self.size) as i:
+            code.function("PyDict_Next", "i32", self.owner, self.position, self.key, self.found)
+            self.compare(code.load("i64", self.key), i * 2)
+            self.compare(code.load("i64", self.found), i * 2 + 1)
 
-        def slot() -> None:
-            fails(code.load("i64", owner) != code.load("i64", values, start))
+    def item(self) -> None:
+        """One of a dictionary."""
+        self.compare(self.code.function("PyDict_GetItem", "i64", self.owner, self.code.cast(self.size, "ptr")))
 
-        cases = [items, entries, item, slot]
-        code.choose(kind == LIST, cases[LIST], lambda: code.choose(
-            kind == DICT, cases[DICT], lambda: code.choose(kind == ITEM, cases[ITEM], cases[SLOT])
-        ))  # fmt: skip
-    returns(1)
+    def slot(self) -> None:
+        """A place in an object."""
+        self.compare(self.code.load("i64", self.owner))
