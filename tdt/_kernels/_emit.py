@@ -1,10 +1,11 @@
 """Expressions to machine code: LLVM IR with explicit vectors and without fast-math flags, compiled by llvmlite.
 
-An object file has three functions. `LOOP` has the form of NumPy's inner loops and takes any strides. `ENTRY` is called by
-the pool as every kernel is: its words are the number of elements, then address and stride of each array. `ROWS` is called so
-for operands that are broadcast. All do whole
-vectors where arrays lie densely or an operand is one element; what remains, and strided arrays, go through small buffers
-to the same vector code. No flag lets LLVM reorder or contract, so all of it gives the same bits.
+An object file has these functions. `LOOP` has the form of NumPy's inner loops and takes any strides; `LOOPS` is the same for
+several rows. `ENTRY` is called by the pool as every kernel is: its words are the number of elements, then address and stride
+of each array. `ROWS` is called so for operands that are broadcast. All do whole vectors where arrays lie densely or an operand
+is one element. What remains is read and written under a mask where the processor has masks for every type, and goes, as
+strided arrays do, through small buffers to the same vector code elsewhere. No flag lets LLVM reorder or contract, so all of it
+gives the same bits.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tdt._kernels._native import has_feature, target_triple, vector_width
 from tdt._kernels._syntax import constant, intrinsic, vector
 from tdt._kernels.expression import Expression, is_constant
 
-LOOP, ROWS = "tdt_loop", "tdt_rows"
+LOOP, LOOPS, ROWS = "tdt_loop", "tdt_loops", "tdt_rows"
 BLOCK = 4096  # elements of a block of the pool's work
 BUFFER = 256  # elements that go through buffers at a time; a multiple of every vector's width
 UNROLLED = 100  # operations of a formula up to which two vectors are computed in a round
@@ -75,6 +76,7 @@ class Emitter:
         self.width = width // 2 if self.double else width
         self.vector, self.words = f"<{self.width} x {self.real}>", f"<{self.width} x i32>"
         self.bits = f"<{self.width} x i1>"
+        self.masks = _has_masks(types)
         self.lines: list[str] = []
         self.declared: set[str] = set()
         self.count = 0
@@ -297,89 +299,119 @@ class Emitter:
         return self.new(f"trunc {words} {rounded} to <{w} x i16>")
 
     def vectors(self) -> str:
-        """`@vectors`: compute `n` vectors; each input and output advances by a step of bytes."""
+        """`@vectors`: compute `n` vectors of each of some rows; inputs and outputs advance by bytes to the next vector, and row.
+
+        An input that does not advance to the next vector is one element, which is spread over a vector.
+        """
         arrays = [f"in{k}" if k < self.inputs else f"out{k - self.inputs}" for k in range(len(self.types))]
-        parameters = ", ".join(f"ptr %{a}, i64 %{a}_step" for a in arrays)
+        parameters = ", ".join(f"ptr %{a}, i64 %{a}_step, i64 %{a}_row" for a in arrays)
         rounds = 2 if len(_operations(self.outputs)) <= UNROLLED else 1
-        self.lines = [
-            f"define internal void @vectors({parameters}, i64 %n) noinline {{",
-            "entry:",
-            f"  %whole = and i64 %n, {-rounds}",
-            "  br label %head",
-        ]
+        self.lines = [f"define internal void @vectors({parameters}, i64 %n, i64 %rows) noinline {{", "entry:"]
+        sizes = [STORED[letter][0] for letter in self.types]
+        ones = [self.new(f"alloca [{self.width * size} x i8], align 64") for size in sizes[: self.inputs]]
+        repeated = [self.new(f"icmp eq i64 %{a}_step, 0") for a in arrays[: self.inputs]]
+        self.lines += [f"  %whole = and i64 %n, {-rounds}", "  br label %row"]
+        self.lines += ["row:", "  %r = phi i64 [ 0, %entry ], [ %next_r, %row_end ]"]
+        self.lines += [f"  %{a}_at = phi ptr [ %{a}, %entry ], [ %{a}_next, %row_end ]" for a in arrays]
+        self.lines += ["  %more_rows = icmp slt i64 %r, %rows", "  br i1 %more_rows, label %row_body, label %done", "row_body:"]
+        places = {a: f"%{a}_at" for a in arrays}
+        for a, one, is_one, size in zip(arrays, ones, repeated, sizes, strict=False):
+            self._store(size, self._spread(size, places[a]), one)
+            places[a] = self.new(f"select i1 {is_one}, ptr {one}, ptr {places[a]}")
+        self.lines.append("  br label %head")
+        before, first = "row_body", "0"
         for label, many, end in (("head", rounds, "%whole"), *((("tail", 1, "%n"),) if rounds > 1 else ())):
-            start = "0, %entry" if label == "head" else "%i_head, %head"
+            here = {a: f"%{a}_{label}" for a in arrays}
+            after = "tail" if label == "head" and rounds > 1 else "row_end"
             self.lines += [
                 f"{label}:",
-                f"  %i_{label} = phi i64 [ {start} ], [ %next_{label}, %{label}_end ]",
+                f"  %i_{label} = phi i64 [ {first}, %{before} ], [ %next_{label}, %{label}_end ]",
+                *[f"  {here[a]} = phi ptr [ {places[a]}, %{before} ], [ {here[a]}_next, %{label}_end ]" for a in arrays],
                 f"  %more_{label} = icmp slt i64 %i_{label}, {end}",
-                f"  br i1 %more_{label}, label %{label}_body, label %{'tail' if label == 'head' and rounds > 1 else 'done'}",
+                f"  br i1 %more_{label}, label %{label}_body, label %{after}",
             ]
             self.begin(f"{label}_body")
             results = []
-            for k in range(many):
-                at = self.new(f"add i64 %i_{label}, {k}") if k else f"%i_{label}"
-                places = {}
-                for a in arrays:
-                    offset = self.new(f"mul i64 {at}, %{a}_step")
-                    places[a] = self.new(f"getelementptr i8, ptr %{a}, i64 {offset}")
+            places = here
+            for _ in range(many):
                 inputs = zip(self.types, arrays[: self.inputs], strict=False)
                 loads = [self.load(letter, places[a]) for letter, a in inputs]
                 known: dict[Any, str] = {}
                 for k, output in enumerate(self.outputs):
                     results.append((k, self.value(output, loads, known), places[f"out{k}"]))
+                places = {a: self.new(f"getelementptr i8, ptr {places[a]}, i64 %{a}_step") for a in arrays}
             for k, value, place in results:
                 self.store(self.types[self.inputs + k], value, place)
             self.lines += [
                 f"  br label %{label}_end",
                 f"{label}_end:",
                 f"  %next_{label} = add i64 %i_{label}, {many}",
+                *[f"  {here[a]}_next = getelementptr i8, ptr {places[a]}, i64 0" for a in arrays],
                 f"  br label %{label}",
             ]
-        self.lines += ["done:", "  ret void", "}"]
+            before, first, places = label, f"%i_{label}", here
+        self.lines += ["row_end:", "  %next_r = add i64 %r, 1"]
+        self.lines += [f"  %{a}_next = getelementptr i8, ptr %{a}_at, i64 %{a}_row" for a in arrays]
+        self.lines += ["  br label %row", "done:", "  ret void", "}"]
         return "\n".join(self.lines)
 
     def module(self, rows: bool) -> str:
         """The whole module's IR, with `ROWS` if wanted."""
         vectors = self.vectors()
         table = [TABLE] if TABLE_NAME in vectors else []
-        functions = [vectors, self.loop(), self.entry(), *([self.rows()] if rows else [])]
+        functions = [vectors, self.loops(), self.loop(), self.entry(), *([self.rows()] if rows else [])]
         body = "\n".join((*table, *functions, *sorted(self.declared)))
         return f'target triple = "{target_triple()}"\n{body}\n'
 
     def loop(self) -> str:
         """`LOOP`: void (char **args, intp *dims, intp *steps, void *data)."""
-        self.lines = [f"define void @{LOOP}(ptr %args, ptr %dims, ptr %steps, ptr %data) {{", "entry:"]
-        n = self.new("load i64, ptr %dims, align 8")
+        return "\n".join([
+            f"define void @{LOOP}(ptr %args, ptr %dims, ptr %steps, ptr %data) {{",
+            "  %n = load i64, ptr %dims, align 8",
+            f"  call void @{LOOPS}(ptr %args, i64 %n, ptr %steps, i64 1, ptr %steps)",
+            "  ret void",
+            "}",
+        ])  # fmt: skip
+
+    def loops(self) -> str:
+        """`LOOPS`: void (char **args, int64 n, int64 *steps, int64 rows, int64 *row_steps)."""
+        self.lines = [f"define void @{LOOPS}(ptr %args, i64 %n, ptr %steps, i64 %rows, ptr %row_steps) {{", "entry:"]
         sizes = [STORED[letter][0] for letter in self.types]
-        pointers, steps, buffers = [], [], []
+        firsts, steps, row_steps, buffers = [], [], [], []
         for k, size in enumerate(sizes):
-            slot = self.new(f"getelementptr ptr, ptr %args, i64 {k}")
-            pointers.append(self.new(f"load ptr, ptr {slot}, align 8"))
-            slot = self.new(f"getelementptr i64, ptr %steps, i64 {k}")
-            steps.append(self.new(f"load i64, ptr {slot}, align 8"))
+            firsts.append(self._element("ptr", "%args", k))
+            steps.append(self._element("i64", "%steps", k))
+            row_steps.append(self._element("i64", "%row_steps", k))
             buffers.append(self.new(f"alloca [{BUFFER * size} x i8], align 64"))
-        dense, bases, advances = self._operands(sizes, pointers, steps, buffers)
-        vectors = self.new(f"sdiv i64 {n}, {self.width}")
-        vectors = self.new(f"select i1 {dense}, i64 {vectors}, i64 0")
-        some = self.new(f"icmp sgt i64 {vectors}, 0")
-        self.lines += [f"  br i1 {some}, label %spread, label %rest", "spread:"]
-        for k in range(self.inputs):
-            # Also where the operand is dense: the first element is there (n > 0), and its buffer is not read then.
-            kind, size = f"i{8 * sizes[k]}", sizes[k]
-            vector = f"<{self.width} x {kind}>"
-            first = self.new(f"load {kind}, ptr {pointers[k]}, align {size}")
-            first = self.new(f"insertelement {vector} poison, {kind} {first}, i64 0")
-            first = self.new(f"shufflevector {vector} {first}, {vector} poison, <{self.width} x i32> zeroinitializer")
-            self.lines.append(f"  store {vector} {first}, ptr {buffers[k]}, align {size}")
-        self._call(bases, advances, vectors)
-        self.lines += ["  br label %rest", "rest:"]
-        start = self.new(f"mul i64 {vectors}, {self.width}")
+        dense, repeated, advances = self._operands(sizes, steps)
+        whole = self.new(f"udiv i64 %n, {self.width}")
+        whole = self.new(f"select i1 {dense}, i64 {whole}, i64 0")
+        some = self.new(f"icmp sgt i64 {whole}, 0")
+        start = self.new(f"mul i64 {whole}, {self.width}")
+        rest = self.new(f"icmp slt i64 {start}, %n")
+        self.lines += [f"  br i1 {some}, label %dense, label %maybe", "dense:"]
+        self._call(firsts, advances, row_steps, whole, "%rows")
+        self.lines += [
+            "  br label %maybe",
+            "maybe:",
+            f"  br i1 {rest}, label %{'narrow' if self.masks else 'head'}, label %done",
+        ]
+        if self.masks:
+            self.lines += ["narrow:", f"  br i1 {dense}, label %groups, label %head", "groups:"]
+            self._under_masks(sizes, firsts, row_steps, repeated, buffers, start)
+        self.lines += [
+            "head:",
+            f"  %row = phi i64 [ 0, %{'narrow' if self.masks else 'maybe'} ], [ %next_row, %end ]",
+            "  %more_rows = icmp slt i64 %row, %rows",
+            "  br i1 %more_rows, label %begin, label %done",
+            "begin:",
+        ]
+        pointers = self._rows_at("%row", firsts, row_steps)
         self.lines += [
             "  br label %chunk",
             "chunk:",
-            f"  %at = phi i64 [ {start}, %rest ], [ %after, %written ]",
-            f"  %left = sub i64 {n}, %at",
+            f"  %at = phi i64 [ {start}, %begin ], [ %after, %written ]",
+            "  %left = sub i64 %n, %at",
             "  %any = icmp sgt i64 %left, 0",
             "  br i1 %any, label %read0, label %end",
             "read0:",
@@ -393,35 +425,137 @@ class Emitter:
             self.lines.append(f"read{k + 1}:")
         several = self.new(f"add i64 %m, {self.width - 1}")
         several = self.new(f"sdiv i64 {several}, {self.width}")
-        self._call(buffers, [str(size * self.width) for size in sizes], several)
+        self._call(buffers, [str(size * self.width) for size in sizes], ["0"] * len(sizes), several, "1")
         for k in range(self.inputs, len(sizes)):
             offset = self.new(f"mul i64 %at, {steps[k]}")
             target = self.new(f"getelementptr i8, ptr {pointers[k]}, i64 {offset}")
             then = f"write{k + 1}" if k + 1 < len(sizes) else "written"
             self.lines += self._copy(f"write{k}", buffers[k], str(sizes[k]), target, steps[k], sizes[k], "%m", then)
             self.lines.append(f"{then}:")
-        self.lines += ["  %after = add i64 %at, %m", "  br label %chunk", "end:", "  ret void", "}"]
+        self.lines += [
+            "  %after = add i64 %at, %m",
+            "  br label %chunk",
+            "end:",
+            "  %next_row = add i64 %row, 1",
+            "  br label %head",
+            "done:",
+            "  ret void",
+            "}",
+        ]
         return "\n".join(self.lines)
 
-    def _operands(
-        self, sizes: list[int], pointers: list[str], steps: list[str], buffers: list[str]
-    ) -> tuple[str, list[str], list[str]]:
-        """Whether whole vectors can be read and written where arrays lie, from which address, and the bytes to the next.
+    def _under_masks(
+        self, sizes: list[int], firsts: list[str], row_steps: list[str], repeated: list[str], buffers: list[str], start: str
+    ) -> None:  # fmt: skip
+        """Compute what is left of dense rows, less than a vector each, by way of the buffers: vectors of some rows at a time."""
+        left = self.new(f"sub i64 %n, {start}")
+        offsets = [self.new(f"mul i64 {start}, {size}") for size in sizes]
+        counts = [left] * len(sizes)
+        for k, is_one in enumerate(repeated):  # of an operand of one element, nothing else is read
+            offsets[k] = self.new(f"select i1 {is_one}, i64 0, i64 {offsets[k]}")
+            counts[k] = self.new(f"select i1 {is_one}, i64 1, i64 {left}")
+        masks = [self._first(count) for count in counts]
+        firsts = [
+            self.new(f"getelementptr i8, ptr {first}, i64 {offset}") for first, offset in zip(firsts, offsets, strict=True)
+        ]
+        self.lines += [
+            "  br label %group",
+            "group:",
+            "  %from = phi i64 [ 0, %groups ], [ %to, %written_group ]",
+            "  %more_groups = icmp slt i64 %from, %rows",
+            "  br i1 %more_groups, label %fill, label %done",
+        ]
+        self.begin("fill")
+        self.lines += [
+            f"  %most = add i64 %from, {BUFFER // self.width}",
+            "  %over = icmp slt i64 %rows, %most",
+            "  %to = select i1 %over, i64 %rows, i64 %most",
+            "  %together = sub i64 %to, %from",
+        ]
+        inputs, outputs = slice(self.inputs), slice(self.inputs, None)
+        self._each_row("read", firsts[inputs], row_steps[inputs], buffers[inputs], sizes[inputs], masks[inputs])
+        self._call(buffers, [str(size * self.width) for size in sizes], ["0"] * len(sizes), "%together", "1")
+        self._each_row("write", firsts[outputs], row_steps[outputs], buffers[outputs], sizes[outputs], masks[outputs])
+        self.lines += ["  br label %written_group", "written_group:", "  br label %group"]
 
-        An operand of one element (step 0) is spread over a vector of its buffer, from which every vector is read.
+    def _each_row(
+        self, how: str, firsts: list[str], row_steps: list[str], buffers: list[str], sizes: list[int], masks: list[str]
+    ) -> None:
+        """"read" elements of the rows %from to %to under masks into vectors of the buffers, or "write" them from there."""
+        before = self.block
+        self.lines += [
+            f"  br label %{how}_head",
+            f"{how}_head:",
+            f"  %{how}_row = phi i64 [ %from, %{before} ], [ %{how}_next, %{how}_one ]",
+            f"  %{how}_more = icmp slt i64 %{how}_row, %to",
+            f"  br i1 %{how}_more, label %{how}_one, label %{how}_done",
+            f"{how}_one:",
+            f"  %{how}_place = sub i64 %{how}_row, %from",
+            f"  %{how}_next = add i64 %{how}_row, 1",
+        ]
+        places = self._rows_at(f"%{how}_row", firsts, row_steps)
+        for place, buffer, size, mask in zip(places, buffers, sizes, masks, strict=True):
+            kind, name = f"<{self.width} x i{8 * size}>", f"@llvm.masked.{{}}.v{self.width}i{8 * size}.p0"
+            offset = self.new(f"mul i64 %{how}_place, {size * self.width}")
+            there = self.new(f"getelementptr i8, ptr {buffer}, i64 {offset}")
+            if how == "read":  # and the first element again: no other number, which might raise a floating-point exception
+                name = name.format("load")
+                self.declared.add(f"declare {kind} {name}(ptr, i32, {self.bits}, {kind})")
+                other = self._spread(size, place)
+                value = self.new(f"call {kind} {name}(ptr {place}, i32 {size}, {self.bits} {mask}, {kind} {other})")
+                self._store(size, value, there)
+            else:
+                name = name.format("store")
+                self.declared.add(f"declare void {name}({kind}, ptr, i32, {self.bits})")
+                value = self.new(f"load {kind}, ptr {there}, align {size}")
+                self.lines.append(f"  call void {name}({kind} {value}, ptr {place}, i32 {size}, {self.bits} {mask})")
+        self.lines.append(f"  br label %{how}_head")
+        self.begin(f"{how}_done")
+
+    def _rows_at(self, row: str, firsts: list[str], row_steps: list[str]) -> list[str]:
+        """The addresses of a row in each array."""
+        offsets = [self.new(f"mul i64 {row}, {step}") for step in row_steps]
+        return [self.new(f"getelementptr i8, ptr {first}, i64 {k}") for first, k in zip(firsts, offsets, strict=True)]
+
+    def _first(self, count: str) -> str:
+        """The mask of a vector's first elements."""
+        count = self.new(f"trunc i64 {count} to i32")
+        count = self.new(f"insertelement {self.words} poison, i32 {count}, i64 0")
+        count = self.new(f"shufflevector {self.words} {count}, {self.words} poison, {self.words} zeroinitializer")
+        places = f"<{', '.join(f'i32 {k}' for k in range(self.width))}>"
+        return self.new(f"icmp slt {self.words} {places}, {count}")
+
+    def _spread(self, size: int, address: str) -> str:
+        """A vector of one element, as integers of so many bytes."""
+        kind = f"i{8 * size}"
+        many = f"<{self.width} x {kind}>"
+        first = self.new(f"load {kind}, ptr {address}, align {size}")
+        first = self.new(f"insertelement {many} poison, {kind} {first}, i64 0")
+        return self.new(f"shufflevector {many} {first}, {many} poison, <{self.width} x i32> zeroinitializer")
+
+    def _store(self, size: int, value: str, address: str) -> None:
+        self.lines.append(f"  store <{self.width} x i{8 * size}> {value}, ptr {address}, align {size}")
+
+    def _element(self, kind: str, array: str, k: int) -> str:
+        """The element `k` of an array of words."""
+        slot = self.new(f"getelementptr i64, ptr {array}, i64 {k}")
+        return self.new(f"load {kind}, ptr {slot}, align 8")
+
+    def _operands(self, sizes: list[int], steps: list[str]) -> tuple[str, list[str], list[str]]:
+        """Whether whole vectors can be read and written where arrays lie, which inputs are one element, and the bytes to the
+        next vector.
+
         """
-        dense, advances, bases = "true", [], []
+        dense, repeated, advances = "true", [], []
         for k, size in enumerate(sizes):
             fits = self.new(f"icmp eq i64 {steps[k]}, {size}")
-            bases.append(pointers[k])
             advances.append(str(size * self.width))
             if k < self.inputs:
-                is_one = self.new(f"icmp eq i64 {steps[k]}, 0")
-                fits = self.new(f"or i1 {fits}, {is_one}")
-                bases[k] = self.new(f"select i1 {is_one}, ptr {buffers[k]}, ptr {pointers[k]}")
-                advances[k] = self.new(f"select i1 {is_one}, i64 0, i64 {size * self.width}")
+                repeated.append(self.new(f"icmp eq i64 {steps[k]}, 0"))
+                fits = self.new(f"or i1 {fits}, {repeated[k]}")
+                advances[k] = self.new(f"select i1 {repeated[k]}, i64 0, i64 {size * self.width}")
             dense = self.new(f"and i1 {dense}, {fits}")
-        return dense, bases, advances
+        return dense, repeated, advances
 
     def _fill(self, label: str, source: str, step: str, buffer: str, size: int, n: str, then: str) -> Iterator[str]:
         """Copy `n` elements into a buffer and repeat the last one up to a whole vector: what is computed of it is not kept,
@@ -471,9 +605,10 @@ class Emitter:
         ]
         return iter(lines)
 
-    def _call(self, bases: Sequence[str], steps: Sequence[str], vectors: str) -> None:
-        args = ", ".join(f"ptr {base}, i64 {step}" for base, step in zip(bases, steps, strict=True))
-        self.lines.append(f"  call void @vectors({args}, i64 {vectors})")
+    def _call(self, bases: Sequence[str], steps: Sequence[str], row_steps: Sequence[str], n: str, rows: str) -> None:
+        arrays = zip(bases, steps, row_steps, strict=True)
+        args = ", ".join(f"ptr {base}, i64 {step}, i64 {row}" for base, step, row in arrays)
+        self.lines.append(f"  call void @vectors({args}, i64 {n}, i64 {rows})")
 
     def entry(self) -> str:
         """`ENTRY`: int64 (int64 *words, int64 first, int64 last), blocks [first, last) of the elements."""
@@ -492,10 +627,8 @@ class Emitter:
             "  store i64 %m, ptr %dims, align 8",
         ]
         for k in range(count):
-            slot = self.new(f"getelementptr i64, ptr %words, i64 {1 + 2 * k}")
-            pointer = self.new(f"load ptr, ptr {slot}, align 8")
-            slot = self.new(f"getelementptr i64, ptr %words, i64 {2 + 2 * k}")
-            step = self.new(f"load i64, ptr {slot}, align 8")
+            pointer = self._element("ptr", "%words", 1 + 2 * k)
+            step = self._element("i64", "%words", 2 + 2 * k)
             offset = self.new(f"mul i64 %start, {step}")
             place = self.new(f"getelementptr i8, ptr {pointer}, i64 {offset}")
             slot = self.new(f"getelementptr ptr, ptr %args, i64 {k}")
@@ -516,20 +649,22 @@ class Emitter:
             "entry:",
             f"  %args = alloca [{len(self.types)} x ptr], align 8",
             f"  %steps = alloca [{len(self.types)} x i64], align 8",
+            f"  %row_steps = alloca [{len(self.types)} x i64], align 8",
         ]
-        size1, size2 = (self._word(k) for k in (1, 2))
+        n, size1, size2 = (self._element("i64", "%words", k) for k in range(3))
         places = []
         for k in range(len(self.types)):
-            base = 3 + 5 * k
-            slot = self.new(f"getelementptr i64, ptr %steps, i64 {k}")
-            self.lines.append(f"  store i64 {self._word(base + 1)}, ptr {slot}, align 8")
-            address = self.new(f"inttoptr i64 {self._word(base)} to ptr")
-            places.append((address, [self._word(base + 2 + d) for d in range(3)]))
+            address, step, *strides = (self._element("i64", "%words", 3 + 5 * k + j) for j in range(5))
+            for array, value in (("%steps", step), ("%row_steps", strides[2])):
+                slot = self.new(f"getelementptr i64, ptr {array}, i64 {k}")
+                self.lines.append(f"  store i64 {value}, ptr {slot}, align 8")
+            places.append((self.new(f"inttoptr i64 {address} to ptr"), strides))
         self.lines += [
             "  br label %head",
             "head:",
             "  %row = phi i64 [ %first, %entry ], [ %next, %body ]",
-            "  %more = icmp slt i64 %row, %last",
+            "  %left = sub i64 %last, %row",
+            "  %more = icmp sgt i64 %left, 0",
             "  br i1 %more, label %body, label %done",
             "body:",
         ]
@@ -542,9 +677,12 @@ class Emitter:
                 address = self.new(f"getelementptr i8, ptr {address}, i64 {offset}")
             slot = self.new(f"getelementptr ptr, ptr %args, i64 {k}")
             self.lines.append(f"  store ptr {address}, ptr {slot}, align 8")
+        together = self.new(f"sub i64 {size2}, {at[2]}")
+        fewer = self.new(f"icmp slt i64 %left, {together}")
+        together = self.new(f"select i1 {fewer}, i64 %left, i64 {together}")
         self.lines += [
-            f"  call void @{LOOP}(ptr %args, ptr %words, ptr %steps, ptr null)",
-            "  %next = add i64 %row, 1",
+            f"  call void @{LOOPS}(ptr %args, i64 {n}, ptr %steps, i64 {together}, ptr %row_steps)",
+            f"  %next = add i64 %row, {together}",
             "  br label %head",
             "done:",
             "  ret i64 0",
@@ -552,10 +690,10 @@ class Emitter:
         ]
         return "\n".join(self.lines)
 
-    def _word(self, k: int) -> str:
-        """The word `k` of a kernel's arguments."""
-        slot = self.new(f"getelementptr i64, ptr %words, i64 {k}")
-        return self.new(f"load i64, ptr {slot}, align 8")
+
+def _has_masks(types: str) -> bool:
+    """Whether this processor has instructions that read and write vectors of these storage types under a mask."""
+    return all(map(has_feature, ("avx512bw", "avx512vl"))) or (has_feature("avx2") and set(types) <= set("fd"))
 
 
 def _operations(expressions: Sequence[Expression]) -> set[int]:
