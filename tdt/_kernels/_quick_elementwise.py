@@ -25,27 +25,25 @@ from tdt._kernels._quick import (
 
 RECORD = 2  # words of an operand: the address of its dtype, the bytes of an element
 MOST_DIMS = 8
-# Elements of a row that are worth a call of their own, also where an operand has one; and of a result whose operands are copied.
-ROW, ROW_OF_ONE, COPIED = 1 << 7, 1 << 4, 1 << 15
 
 
-def quick_elementwise(ufunc: Callable, loop: int, kinds: Sequence[np.dtype]) -> Callable:
+def quick_elementwise(ufunc: Callable, loops: int, kinds: Sequence[np.dtype]) -> Callable:
     """The function that calls an elementwise ufunc with one result, for contiguous arrays that broadcast.
 
     Args:
-        loop: the address of the ufunc's loop.
+        loops: the address of its `_emit.LOOPS`.
         kinds: types of the operands, the result's at last.
     """
     if len(kinds) > MOST_OPERANDS:
         return ufunc
-    words = [*ufunc_words(ufunc, loop, 0), len(kinds) - 1, 0, kinds[-1].num, kinds[-1].itemsize]
+    words = [*ufunc_words(ufunc, loops, 0), len(kinds) - 1, 0, kinds[-1].num, kinds[-1].itemsize]
     for kind in kinds:
         words += id(kind), kind.itemsize
     return linked_built_in("quick_elementwise", QUICK, _ElementwiseCall, words)
 
 
 class _ElementwiseCall(UfuncCall):
-    """A call of an elementwise ufunc: one of its loop for all elements, or nested loops around calls for one dimension.
+    """A call of an elementwise ufunc: one of its `LOOPS` for all elements, or nested loops around calls for two dimensions.
 
     Attributes:
         alike: whether all inputs that have dimensions have the same.
@@ -53,25 +51,18 @@ class _ElementwiseCall(UfuncCall):
         ndim, shape, total: dimensions, sizes and elements of the result.
         strides: of all operands along the result's dimensions.
         counts, moves: how often each of the nested loops is run, and the operands' strides along it; `index`: its turn.
-        addresses, lengths, steps: the arguments of the ufunc's loop.
+        addresses, steps, row_steps: arguments of `LOOPS`.
     """
 
     operands: Value  # how many there are, with the result
-    loop: Value
-    nothing: Value
-    # Of the nested loops: the number of the innermost one, which a call of the ufunc's loop is, its length, the next number.
-    last: Value
-    length: Value
-    near: Value
+    loops: Value
 
     def __init__(self) -> None:
         super().__init__()
         code = self.code
         self.inputs = self.word(INPUTS)
-        self.addresses, self.steps, self.counts = (
-            code.array("i64", n) for n in (MOST_OPERANDS, MOST_OPERANDS, MOST_DIMS)
-        )
-        self.shape, self.lengths, self.index = (code.array("i64", MOST_DIMS) for _ in range(3))
+        self.addresses, self.steps, self.row_steps = (code.array("i64", MOST_OPERANDS) for _ in range(3))
+        self.shape, self.counts, self.index = (code.array("i64", MOST_DIMS) for _ in range(3))
         self.strides, self.moves = (code.array("i64", MOST_OPERANDS * MOST_DIMS) for _ in range(2))
         self.fits = code.variable("i1", self.counts_fit())
         self.alike = code.variable("i1", code.value(1, "i1"))
@@ -92,8 +83,8 @@ class _ElementwiseCall(UfuncCall):
         code.store(self.field("i64", out, ADDRESS), self.addresses, self.inputs)
         self.operands = self.inputs + 1
         self.begin_threads(self.total.get())
-        self.loop, self.nothing = code.cast(self.word(LOOP), "ptr"), code.cast(code.value(0, "i64"), "ptr")
-        code.choose(self.alike.get(), self.call_once, lambda: self.call_repeatedly(n, out))
+        self.loops = code.cast(self.word(LOOP), "ptr")
+        code.choose(self.alike.get(), self.call_once, lambda: self.call_repeatedly(n))
         self.end_threads()
         self.end(out)
 
@@ -150,11 +141,11 @@ class _ElementwiseCall(UfuncCall):
                     self.refuse((before != 1) & (before != length))
                     code.store(length, self.shape, place)
 
-    def call(self, length: Value) -> None:
-        """Call the ufunc's loop for so many elements."""
-        self.code.store(length, self.lengths)
-        numbers = f"ptr {self.addresses.name}, ptr {self.lengths.name}, ptr {self.steps.name}, ptr {self.nothing.name}"
-        self.code.lines.append(f"  call void {self.loop.name}({numbers})")
+    def call(self, length: Value, rows: Value | int = 1) -> None:
+        """Call the ufunc's `LOOPS` for so many elements of each row."""
+        code = self.code
+        numbers = [self.addresses, length, self.steps, code.value(rows, "i64"), self.row_steps]
+        code.lines.append(f"  call void {self.loops.name}({', '.join(f'{each.kind} {each.name}' for each in numbers)})")
 
     def call_once(self) -> None:
         """All elements in one call."""
@@ -164,26 +155,15 @@ class _ElementwiseCall(UfuncCall):
         code.store(self.word(SIZE), self.steps, self.inputs)
         self.call(self.total.get())
 
-    def call_repeatedly(self, n: Value, out: Value) -> None:
-        """A call for each run along the last of the nested loops, or one call of copies."""
+    def call_repeatedly(self, n: Value) -> None:
+        """A call for each run along the last two of the nested loops."""
         code = self.code
         self.store_strides(n)
-        self.last = self.nested_loops(n) - 1
+        last = self.nested_loops(n) - 1
         with code.loop(0, self.operands) as k:
-            code.store(self.move_of(k, self.last), self.steps, k)
-        with code.loop(0, self.last) as j:
-            code.store(code.value(0, "i64"), self.index, j)
-        self.length, self.near = code.load("i64", self.counts, self.last), self.last - 1
-        row = code.variable("i64", ROW)
-        with code.loop(0, self.inputs) as k:
-            one = (self.move_of(k, self.last) == 0) & (self.rank_of(self.array_at(k)) != 0)
-            row.set(code.select(one, ROW_OF_ONE, row.get()))
-        copied = (self.length < row.get()) & (self.total.get() <= COPIED)
-        code.choose(
-            self.near < 0,
-            lambda: self.call(self.length),
-            lambda: code.choose(copied, lambda: self.call_of_copies(out), self.call_rows),
-        )
+            code.store(self.move_of(k, last), self.steps, k)
+        length, near = code.load("i64", self.counts, last), last - 1
+        code.choose(near < 0, lambda: self.call(length), lambda: self.call_rows(length, near))
 
     def move_of(self, k: Value, d: Any) -> Value:
         """The stride of an operand along a nested loop."""
@@ -247,17 +227,18 @@ class _ElementwiseCall(UfuncCall):
             by = self.move_of(k, d) * turns
             code.store(code.load("i64", self.addresses, k) + by, self.addresses, k)
 
-    def call_rows(self) -> None:
-        """A call for each run along the last of the nested loops."""
-        code, near = self.code, self.near
-        turns = code.load("i64", self.counts, near)
+    def call_rows(self, length: Value, near: Value) -> None:
+        """A call for each run along the nested loop `near` and the one within it."""
+        code = self.code
+        with code.loop(0, self.operands) as k:
+            code.store(self.move_of(k, near), self.row_steps, k)
+        with code.loop(0, near) as j:
+            code.store(code.value(0, "i64"), self.index, j)
+        rows = code.load("i64", self.counts, near)
         with code.forever() as leave:
-            with code.loop(0, turns):
-                self.call(self.length)
-                self.move(near, 1)
-            self.move(near, 0 - turns)
+            self.call(length, rows)
             d = code.variable("i64", near - 1)
-            with code.forever() as found:  # the innermost of the loops around this one that has not ended
+            with code.forever() as found:  # the innermost of the loops around these that has not ended
                 found(d.get() < 0)
                 turn, most = code.load("i64", self.index, d.get()) + 1, code.load("i64", self.counts, d.get())
                 ends = turn == most
@@ -266,70 +247,3 @@ class _ElementwiseCall(UfuncCall):
                 found(~ends)
                 d.add(-1)
             leave(d.get() < 0)
-
-    def call_of_copies(self, out: Value) -> None:
-        """One call, of copies of the operands that are repeated: to call a loop takes as long as some hundred elements."""
-        code = self.code
-        with code.loop(0, self.operands) as k:
-            code.store(code.value(0, "i64"), self.index, k)  # copies, to be freed
-        with code.loop(0, self.inputs) as k:
-            array, size = self.array_at(k), self.size_of(k)
-            own, elements = self.field("ptr", array, SHAPE), code.variable("i64", 1)
-            rank = self.rank_of(array)
-            with code.loop(0, rank) as j:
-                elements.set(elements.get() * code.load("i64", own, j))
-            code.store(code.select(rank == 0, 0, size), self.steps, k)
-            with code.when((rank != 0) & (elements.get() != self.total.get())):
-                copy = self.memory(self.total.get() * size, out)
-                self.copy_repeated(k, size, copy)
-                code.store(copy, self.addresses, k)
-                code.store(code.cast(copy, "i64"), self.index, k)
-        code.store(self.word(SIZE), self.steps, self.inputs)
-        self.call(self.total.get())
-        self.free_copies()
-
-    def memory(self, size: Value, out: Value) -> Value:
-        """The address of new memory. Where there is none, the function returns with Python's error."""
-        code = self.code
-        copy = code.function("malloc", "ptr", size)
-        with code.when(code.cast(copy, "i64") == 0):
-            self.free_copies()
-            self.end_threads()
-            self.call_void("Py_DecRef", out)
-            self.leave(code.function("PyErr_NoMemory", "ptr"))
-        return copy
-
-    def free_copies(self) -> None:
-        with self.code.loop(0, self.inputs) as k:
-            self.call_void("free", self.code.load("ptr", self.index, k))
-
-    def copy_repeated(self, k: Value, size: Value, copy: Value) -> None:
-        """Write the elements of an operand, of `size` bytes, as often as it is repeated."""
-        code = self.code
-        source, step = code.load("ptr", self.addresses, k), self.move_of(k, self.last)
-        rows, each = self.total.get() // self.length, self.length * size
-        with code.loop(0, rows) as r:
-            place = self.place_of_row(k, r)
-            begin, target = code.at("i8", source, place), code.at("i8", copy, r * each)
-
-            def fill() -> None:
-                for bytes_ in (1, 2, 4, 8):
-                    with code.when(size == bytes_):
-                        value = code.load(f"i{8 * bytes_}", begin)
-                        with code.loop(0, self.length) as i:
-                            code.store(value, target, i)
-
-            code.choose(step == 0, fill, lambda: code.copy(target, begin, each))
-
-    def place_of_row(self, k: Value, row: Value) -> Value:
-        """By how many bytes the elements of a row lie behind an operand's first."""
-        code = self.code
-        place, rest = code.variable("i64", 0), code.variable("i64", row)
-        with code.loop(0, self.near) as j:
-            d = self.near - j
-            turns = code.load("i64", self.counts, d)
-            upper = rest.get() // turns
-            place.add((rest.get() - upper * turns) * self.move_of(k, d))
-            rest.set(upper)
-        place.add(rest.get() * code.load("i64", self.moves, k * MOST_DIMS))
-        return place.get()

@@ -19,7 +19,7 @@ from tdt._kernels import _native
 from tdt._kernels._addresses import address_of
 from tdt._kernels._compilable import ENTRY
 from tdt._kernels._double import Double
-from tdt._kernels._emit import BLOCK, LOOP, digest, module
+from tdt._kernels._emit import BLOCK, LOOP, LOOPS, digest, module
 from tdt._kernels._launches import PLAIN_UFUNCS
 from tdt._kernels._native import Entry, entry_at, linked, ufunc_function
 from tdt._kernels._pool import parallel
@@ -58,9 +58,9 @@ class Function:
 
     __slots__ = ("ufunc", "quick", "entry", "name", "output", "as_words", "bfloat16_out")
 
-    def __init__(self, ufunc: Callable[..., np.ndarray], loop: int, entry: Entry, name: str, types: str):
+    def __init__(self, ufunc: Callable[..., np.ndarray], loops: int, entry: Entry, name: str, types: str):
         self.ufunc, self.entry, self.name, self.output = ufunc, entry, name, STORED[types[-1]]
-        self.quick = quick_elementwise(ufunc, loop, [STORED[letter] for letter in types])
+        self.quick = quick_elementwise(ufunc, loops, [STORED[letter] for letter in types])
         self.as_words, self.bfloat16_out = "E" in types, types[-1] == "E"
 
     def run(self, operands: Sequence[Any], out: np.ndarray | None = None) -> Any:
@@ -223,7 +223,7 @@ class Elementwise:
 
 def _compiled(name: str, file: str, output: Expression, types: str) -> Function | None:
     """The function of an expression, from the cache if it is there; None where the processor cannot compute it."""
-    addresses = linked(file, [LOOP, ENTRY], lambda: module([output], types))
+    addresses = linked(file, [LOOP, LOOPS, ENTRY], lambda: module([output], types))
     return _function(name, *addresses, types) if addresses else None
 
 
@@ -253,10 +253,10 @@ def _key(operand: Any) -> Any:
     return kind
 
 
-def _function(name: str, loop: int, entry: int, types: str) -> Function:
-    """The function whose machine code is at two addresses."""
+def _function(name: str, loop: int, loops: int, entry: int, types: str) -> Function:
+    """The function whose machine code is at these addresses."""
     ufunc = ufunc_of(name, loop, types, 1)
-    return Function(ufunc, loop, entry_at(entry, "q" + "qq" * len(types)), name, types)
+    return Function(ufunc, loops, entry_at(entry, "q" + "qq" * len(types)), name, types)
 
 
 def ufunc_of(name: str, loop: int, types: str, outputs: int) -> Any:
