@@ -386,22 +386,18 @@ class Emitter:
         dense, repeated, advances = self._operands(sizes, steps)
         whole = self.new(f"udiv i64 %n, {self.width}")
         whole = self.new(f"select i1 {dense}, i64 {whole}, i64 0")
-        some = self.new(f"icmp sgt i64 {whole}, 0")
         start = self.new(f"mul i64 {whole}, {self.width}")
         rest = self.new(f"icmp slt i64 {start}, %n")
-        self.lines += [f"  br i1 {some}, label %dense, label %maybe", "dense:"]
-        self._call(firsts, advances, row_steps, whole, "%rows")
-        self.lines += [
-            "  br label %maybe",
-            "maybe:",
-            f"  br i1 {rest}, label %{'narrow' if self.masks else 'head'}, label %done",
-        ]
         if self.masks:
-            self.lines += ["narrow:", f"  br i1 {dense}, label %groups, label %head", "groups:"]
-            self._under_masks(sizes, firsts, row_steps, repeated, buffers, start)
+            apart = self.new(f"and i1 {dense}, {rest}")
+            self.lines += [f"  br i1 {apart}, label %groups, label %all", "groups:"]
+            self._by_groups(sizes, (firsts, advances, row_steps), repeated, buffers, whole, start)
+            self.lines.append("all:")
+        self._call_some(firsts, advances, row_steps, whole, "%rows", "rests")
+        self.lines += [f"  br i1 {rest}, label %head, label %done"]
         self.lines += [
             "head:",
-            f"  %row = phi i64 [ 0, %{'narrow' if self.masks else 'maybe'} ], [ %next_row, %end ]",
+            "  %row = phi i64 [ 0, %rests ], [ %next_row, %end ]",
             "  %more_rows = icmp slt i64 %row, %rows",
             "  br i1 %more_rows, label %begin, label %done",
             "begin:",
@@ -444,10 +440,12 @@ class Emitter:
         ]
         return "\n".join(self.lines)
 
-    def _under_masks(
-        self, sizes: list[int], firsts: list[str], row_steps: list[str], repeated: list[str], buffers: list[str], start: str
+    def _by_groups(
+        self, sizes: list[int], arrays: tuple[list[str], list[str], list[str]], repeated: list[str], buffers: list[str],
+        whole: str, start: str,
     ) -> None:  # fmt: skip
-        """Compute what is left of dense rows, less than a vector each, by way of the buffers: vectors of some rows at a time."""
+        """Compute some dense rows at a time: whole vectors, then what is left, less than a vector each, by way of the buffers."""
+        firsts, advances, row_steps = arrays
         left = self.new(f"sub i64 %n, {start}")
         offsets = [self.new(f"mul i64 {start}, {size}") for size in sizes]
         counts = [left] * len(sizes)
@@ -455,27 +453,24 @@ class Emitter:
             offsets[k] = self.new(f"select i1 {is_one}, i64 0, i64 {offsets[k]}")
             counts[k] = self.new(f"select i1 {is_one}, i64 1, i64 {left}")
         masks = [self._first(count) for count in counts]
-        firsts = [
-            self.new(f"getelementptr i8, ptr {first}, i64 {offset}") for first, offset in zip(firsts, offsets, strict=True)
-        ]
+        ends = self._moved(firsts, offsets)
         self.lines += [
             "  br label %group",
             "group:",
             "  %from = phi i64 [ 0, %groups ], [ %to, %written_group ]",
             "  %more_groups = icmp slt i64 %from, %rows",
-            "  br i1 %more_groups, label %fill, label %done",
-        ]
-        self.begin("fill")
-        self.lines += [
+            "  br i1 %more_groups, label %some_rows, label %done",
+            "some_rows:",
             f"  %most = add i64 %from, {BUFFER // self.width}",
             "  %over = icmp slt i64 %rows, %most",
             "  %to = select i1 %over, i64 %rows, i64 %most",
             "  %together = sub i64 %to, %from",
         ]
+        self._call_some(self._rows_at("%from", firsts, row_steps), advances, row_steps, whole, "%together", "fill")
         inputs, outputs = slice(self.inputs), slice(self.inputs, None)
-        self._each_row("read", firsts[inputs], row_steps[inputs], buffers[inputs], sizes[inputs], masks[inputs])
+        self._each_row("read", ends[inputs], row_steps[inputs], buffers[inputs], sizes[inputs], masks[inputs])
         self._call(buffers, [str(size * self.width) for size in sizes], ["0"] * len(sizes), "%together", "1")
-        self._each_row("write", firsts[outputs], row_steps[outputs], buffers[outputs], sizes[outputs], masks[outputs])
+        self._each_row("write", ends[outputs], row_steps[outputs], buffers[outputs], sizes[outputs], masks[outputs])
         self.lines += ["  br label %written_group", "written_group:", "  br label %group"]
 
     def _each_row(
@@ -514,8 +509,10 @@ class Emitter:
 
     def _rows_at(self, row: str, firsts: list[str], row_steps: list[str]) -> list[str]:
         """The addresses of a row in each array."""
-        offsets = [self.new(f"mul i64 {row}, {step}") for step in row_steps]
-        return [self.new(f"getelementptr i8, ptr {first}, i64 {k}") for first, k in zip(firsts, offsets, strict=True)]
+        return self._moved(firsts, [self.new(f"mul i64 {row}, {step}") for step in row_steps])
+
+    def _moved(self, addresses: list[str], offsets: list[str]) -> list[str]:
+        return [self.new(f"getelementptr i8, ptr {a}, i64 {k}") for a, k in zip(addresses, offsets, strict=True)]
 
     def _first(self, count: str) -> str:
         """The mask of a vector's first elements."""
@@ -609,6 +606,16 @@ class Emitter:
         arrays = zip(bases, steps, row_steps, strict=True)
         args = ", ".join(f"ptr {base}, i64 {step}, i64 {row}" for base, step, row in arrays)
         self.lines.append(f"  call void @vectors({args}, i64 {n}, i64 {rows})")
+
+    def _call_some(
+        self, bases: list[str], steps: list[str], row_steps: list[str], n: str, rows: str, then: str
+    ) -> None:
+        """As `_call`, if there are whole vectors; goes on with the block `then`."""
+        some = self.new(f"icmp sgt i64 {n}, 0")
+        self.lines += [f"  br i1 {some}, label %to_{then}, label %{then}", f"to_{then}:"]
+        self._call(bases, steps, row_steps, n, rows)
+        self.lines.append(f"  br label %{then}")
+        self.begin(then)
 
     def entry(self) -> str:
         """`ENTRY`: int64 (int64 *words, int64 first, int64 last), blocks [first, last) of the elements."""
