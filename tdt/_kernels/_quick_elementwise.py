@@ -31,7 +31,7 @@ def quick_elementwise(ufunc: Callable, loops: int, kinds: Sequence[np.dtype]) ->
     """The function that calls an elementwise ufunc with one result, for contiguous arrays that broadcast.
 
     Args:
-        loops: the address of its `_emit.LOOPS`.
+        loops: the address of its `_emit_loops.LOOPS`.
         kinds: types of the operands, the result's at last.
     """
     if len(kinds) > MOST_OPERANDS:

@@ -21,7 +21,7 @@ import numpy as np
 
 from tdt._kernels._code import Code, Value
 from tdt._kernels._compilable import ENTRY
-from tdt._kernels._emit import LOOP
+from tdt._kernels._emit_loops import LOOP
 from tdt._kernels._gufunc import ufunc_at
 from tdt._kernels._launches import watched_contiguous
 from tdt._kernels._native import NativeKernel, linked

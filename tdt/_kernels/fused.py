@@ -14,7 +14,8 @@ import numpy as np
 
 from tdt._kernels._addresses import address_of
 from tdt._kernels._compilable import ENTRY
-from tdt._kernels._emit import BLOCK, LOOP, ROWS, digest, module
+from tdt._kernels._emit import digest
+from tdt._kernels._emit_loops import BLOCK, LOOP, ROWS, module
 from tdt._kernels._native import entry_at, linked
 from tdt._kernels._pool import parallel
 from tdt._kernels._threads import THREADS
@@ -99,7 +100,7 @@ _codes: dict[str, _Code | None] = {}
 def code_of(outputs: Sequence[Expression], operands: Sequence[Layout], results: Sequence[Layout]) -> _Code | None:
     """The machine code of formulas; None where the processor has no instructions for it."""
     types = "".join(LETTERS[each.dtype] for each in (*operands, *results))
-    return _code(digest(outputs, types), types, len(outputs), lambda: module(outputs, types, rows=True))
+    return _code(digest(outputs, types), types, len(outputs), lambda: module(outputs, types))
 
 
 def _code(name: str, types: str, outputs: int, ir: Callable[[], str | None]) -> _Code | None:

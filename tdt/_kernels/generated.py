@@ -19,7 +19,8 @@ from tdt._kernels import _native
 from tdt._kernels._addresses import address_of
 from tdt._kernels._compilable import ENTRY
 from tdt._kernels._double import Double
-from tdt._kernels._emit import BLOCK, LOOP, LOOPS, digest, module
+from tdt._kernels._emit import digest
+from tdt._kernels._emit_loops import BLOCK, LOOP, LOOPS, module
 from tdt._kernels._launches import PLAIN_UFUNCS
 from tdt._kernels._native import Entry, entry_at, linked, ufunc_function
 from tdt._kernels._pool import parallel

@@ -11,7 +11,7 @@ import tdt
 from tdt import _kernels
 from tdt._backend.layout import to_front, to_last
 from tdt._kernels import _pool
-from tdt._kernels._emit import BLOCK, BUFFER
+from tdt._kernels._emit_loops import BLOCK, BUFFER
 from tdt._kernels._threads import PARALLEL
 from tdt._kernels.generated import Elementwise
 from tdt.autograd._op_table import OPS

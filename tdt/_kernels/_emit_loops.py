@@ -1,0 +1,465 @@
+"""The functions of an elementwise kernel's object file: loops over arrays around the vectors that `_emit` computes.
+
+`LOOP` has the form of NumPy's inner loops and takes any strides; `LOOPS` is the same for several rows. `ENTRY` is called by
+the pool as every kernel is: its words are the number of elements, then address and stride of each array. `ROWS` is called so
+for operands that are broadcast. All do whole vectors where arrays lie densely or an operand is one element. What remains of
+rows, and strided arrays, go through small buffers to the same vector code: under masks where the processor has masks for all
+types, else element by element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tdt._kernels._angles import TABLE, TABLE_NAME
+from tdt._kernels._compilable import ENTRY
+from tdt._kernels._emit import STORED, Emitter
+from tdt._kernels._native import has_feature, target_triple, vector_width
+from tdt._kernels.expression import Expression
+
+LOOP, LOOPS, ROWS = "tdt_loop", "tdt_loops", "tdt_rows"
+BLOCK = 4096  # elements of a block of the pool's work
+BUFFER = 256  # elements that go through buffers at a time; a multiple of every vector's width
+UNROLLED = 100  # operations of a formula up to which two vectors are computed in a round
+
+
+class Loops(Emitter):
+    """The functions of some formulas."""
+
+    def vectors(self) -> str:
+        """`@vectors`: compute `n` vectors of each of some rows; inputs and outputs advance by bytes to the next vector, and row.
+
+        An input that does not advance to the next vector is one element, which is spread over a vector.
+        """
+        arrays = [f"in{k}" if k < self.inputs else f"out{k - self.inputs}" for k in range(len(self.types))]
+        parameters = ", ".join(f"ptr %{a}, i64 %{a}_step, i64 %{a}_row" for a in arrays)
+        rounds = 2 if len(_operations(self.outputs)) <= UNROLLED else 1
+        self.lines = [f"define internal void @vectors({parameters}, i64 %n, i64 %rows) noinline {{", "entry:"]
+        sizes = [STORED[letter][0] for letter in self.types]
+        ones = [self.new(f"alloca [{self.width * size} x i8], align 64") for size in sizes[: self.inputs]]
+        repeated = [self.new(f"icmp eq i64 %{a}_step, 0") for a in arrays[: self.inputs]]
+        self.lines += [f"  %whole = and i64 %n, {-rounds}", "  br label %row"]
+        self.lines += ["row:", "  %r = phi i64 [ 0, %entry ], [ %next_r, %row_end ]"]
+        self.lines += [f"  %{a}_at = phi ptr [ %{a}, %entry ], [ %{a}_next, %row_end ]" for a in arrays]
+        self.lines += [
+            "  %more_rows = icmp slt i64 %r, %rows",
+            "  br i1 %more_rows, label %row_body, label %done",
+            "row_body:",
+        ]
+        places = {a: f"%{a}_at" for a in arrays}
+        for a, one, is_one, size in zip(arrays, ones, repeated, sizes, strict=False):
+            self._store(size, self._spread(size, places[a]), one)
+            places[a] = self.new(f"select i1 {is_one}, ptr {one}, ptr {places[a]}")
+        self.lines.append("  br label %head")
+        before, first = "row_body", "0"
+        for label, many, end in (("head", rounds, "%whole"), *((("tail", 1, "%n"),) if rounds > 1 else ())):
+            here = {a: f"%{a}_{label}" for a in arrays}
+            after = "tail" if label == "head" and rounds > 1 else "row_end"
+            self.lines += [
+                f"{label}:",
+                f"  %i_{label} = phi i64 [ {first}, %{before} ], [ %next_{label}, %{label}_end ]",
+                *[
+                    f"  {here[a]} = phi ptr [ {places[a]}, %{before} ], [ {here[a]}_next, %{label}_end ]"
+                    for a in arrays
+                ],
+                f"  %more_{label} = icmp slt i64 %i_{label}, {end}",
+                f"  br i1 %more_{label}, label %{label}_body, label %{after}",
+            ]
+            self.begin(f"{label}_body")
+            results = []
+            places = here
+            for _ in range(many):
+                inputs = zip(self.types, arrays[: self.inputs], strict=False)
+                loads = [self.load(letter, places[a]) for letter, a in inputs]
+                known: dict[Any, str] = {}
+                for k, output in enumerate(self.outputs):
+                    results.append((k, self.value(output, loads, known), places[f"out{k}"]))
+                places = {a: self.new(f"getelementptr i8, ptr {places[a]}, i64 %{a}_step") for a in arrays}
+            for k, value, place in results:
+                self.store(self.types[self.inputs + k], value, place)
+            self.lines += [
+                f"  br label %{label}_end",
+                f"{label}_end:",
+                f"  %next_{label} = add i64 %i_{label}, {many}",
+                *[f"  {here[a]}_next = getelementptr i8, ptr {places[a]}, i64 0" for a in arrays],
+                f"  br label %{label}",
+            ]
+            before, first, places = label, f"%i_{label}", here
+        self.lines += ["row_end:", "  %next_r = add i64 %r, 1"]
+        self.lines += [f"  %{a}_next = getelementptr i8, ptr %{a}_at, i64 %{a}_row" for a in arrays]
+        self.lines += ["  br label %row", "done:", "  ret void", "}"]
+        return "\n".join(self.lines)
+
+    def module(self) -> str:
+        """The whole module's IR."""
+        vectors = self.vectors()
+        table = [TABLE] if TABLE_NAME in vectors else []
+        functions = [vectors, self.loops(), self.loop(), self.entry(), self.rows()]
+        body = "\n".join((*table, *functions, *sorted(self.declared)))
+        return f'target triple = "{target_triple()}"\n{body}\n'
+
+    def loop(self) -> str:
+        """`LOOP`: void (char **args, intp *dims, intp *steps, void *data)."""
+        return "\n".join([
+            f"define void @{LOOP}(ptr %args, ptr %dims, ptr %steps, ptr %data) {{",
+            "  %n = load i64, ptr %dims, align 8",
+            f"  call void @{LOOPS}(ptr %args, i64 %n, ptr %steps, i64 1, ptr %steps)",
+            "  ret void",
+            "}",
+        ])  # fmt: skip
+
+    def loops(self) -> str:
+        """`LOOPS`: void (char **args, int64 n, int64 *steps, int64 rows, int64 *row_steps)."""
+        self.lines = [f"define void @{LOOPS}(ptr %args, i64 %n, ptr %steps, i64 %rows, ptr %row_steps) {{", "entry:"]
+        sizes, masks = [STORED[letter][0] for letter in self.types], _has_masks(self.types)
+        firsts, steps, row_steps, buffers = [], [], [], []
+        for k, size in enumerate(sizes):
+            firsts.append(self._element("ptr", "%args", k))
+            steps.append(self._element("i64", "%steps", k))
+            row_steps.append(self._element("i64", "%row_steps", k))
+            buffers.append(self.new(f"alloca [{BUFFER * size} x i8], align 64"))
+        dense, repeated, advances = self._operands(sizes, steps)
+        whole = self.new(f"udiv i64 %n, {self.width}")
+        whole = self.new(f"select i1 {dense}, i64 {whole}, i64 0")
+        start = self.new(f"mul i64 {whole}, {self.width}")
+        rest = self.new(f"icmp slt i64 {start}, %n")
+        if masks:
+            apart = self.new(f"and i1 {dense}, {rest}")
+            self.lines += [f"  br i1 {apart}, label %groups, label %all", "groups:"]
+            self._by_groups(sizes, (firsts, advances, row_steps), repeated, buffers, whole, start)
+            self.lines.append("all:")
+        self._call_some(firsts, advances, row_steps, whole, "%rows", "rests")
+        self.lines += [f"  br i1 {rest}, label %head, label %done"]
+        self.lines += [
+            "head:",
+            "  %row = phi i64 [ 0, %rests ], [ %next_row, %end ]",
+            "  %more_rows = icmp slt i64 %row, %rows",
+            "  br i1 %more_rows, label %begin, label %done",
+            "begin:",
+        ]
+        pointers = self._rows_at("%row", firsts, row_steps)
+        self.lines += [
+            "  br label %chunk",
+            "chunk:",
+            f"  %at = phi i64 [ {start}, %begin ], [ %after, %written ]",
+            "  %left = sub i64 %n, %at",
+            "  %any = icmp sgt i64 %left, 0",
+            "  br i1 %any, label %read0, label %end",
+            "read0:",
+            f"  %small = icmp slt i64 %left, {BUFFER}",
+            f"  %m = select i1 %small, i64 %left, i64 {BUFFER}",
+        ]
+        for k in range(self.inputs):
+            offset = self.new(f"mul i64 %at, {steps[k]}")
+            source = self.new(f"getelementptr i8, ptr {pointers[k]}, i64 {offset}")
+            self.lines += self._fill(f"read{k}", source, steps[k], buffers[k], sizes[k], "%m", f"read{k + 1}")
+            self.lines.append(f"read{k + 1}:")
+        several = self.new(f"add i64 %m, {self.width - 1}")
+        several = self.new(f"sdiv i64 {several}, {self.width}")
+        self._call(buffers, [str(size * self.width) for size in sizes], ["0"] * len(sizes), several, "1")
+        for k in range(self.inputs, len(sizes)):
+            offset = self.new(f"mul i64 %at, {steps[k]}")
+            target = self.new(f"getelementptr i8, ptr {pointers[k]}, i64 {offset}")
+            then = f"write{k + 1}" if k + 1 < len(sizes) else "written"
+            self.lines += self._copy(f"write{k}", buffers[k], str(sizes[k]), target, steps[k], sizes[k], "%m", then)
+            self.lines.append(f"{then}:")
+        self.lines += [
+            "  %after = add i64 %at, %m",
+            "  br label %chunk",
+            "end:",
+            "  %next_row = add i64 %row, 1",
+            "  br label %head",
+            "done:",
+            "  ret void",
+            "}",
+        ]
+        return "\n".join(self.lines)
+
+    def _by_groups(
+        self, sizes: list[int], arrays: tuple[list[str], list[str], list[str]], repeated: list[str], buffers: list[str],
+        whole: str, start: str,
+    ) -> None:  # fmt: skip
+        """Compute some dense rows at a time: whole vectors, then what is left, less than a vector each, by way of the buffers."""
+        firsts, advances, row_steps = arrays
+        left = self.new(f"sub i64 %n, {start}")
+        offsets = [self.new(f"mul i64 {start}, {size}") for size in sizes]
+        counts = [left] * len(sizes)
+        for k, is_one in enumerate(repeated):  # of an operand of one element, nothing else is read
+            offsets[k] = self.new(f"select i1 {is_one}, i64 0, i64 {offsets[k]}")
+            counts[k] = self.new(f"select i1 {is_one}, i64 1, i64 {left}")
+        masks = [self._first(count) for count in counts]
+        ends = self._moved(firsts, offsets)
+        self.lines += [
+            "  br label %group",
+            "group:",
+            "  %from = phi i64 [ 0, %groups ], [ %to, %written_group ]",
+            "  %more_groups = icmp slt i64 %from, %rows",
+            "  br i1 %more_groups, label %some_rows, label %done",
+            "some_rows:",
+            f"  %most = add i64 %from, {BUFFER // self.width}",
+            "  %over = icmp slt i64 %rows, %most",
+            "  %to = select i1 %over, i64 %rows, i64 %most",
+            "  %together = sub i64 %to, %from",
+        ]
+        self._call_some(self._rows_at("%from", firsts, row_steps), advances, row_steps, whole, "%together", "fill")
+        inputs, outputs = slice(self.inputs), slice(self.inputs, None)
+        self._each_row("read", ends[inputs], row_steps[inputs], buffers[inputs], sizes[inputs], masks[inputs])
+        self._call(buffers, [str(size * self.width) for size in sizes], ["0"] * len(sizes), "%together", "1")
+        self._each_row("write", ends[outputs], row_steps[outputs], buffers[outputs], sizes[outputs], masks[outputs])
+        self.lines += ["  br label %written_group", "written_group:", "  br label %group"]
+
+    def _each_row(
+        self, how: str, firsts: list[str], row_steps: list[str], buffers: list[str], sizes: list[int], masks: list[str]
+    ) -> None:
+        """ "read" elements of the rows %from to %to under masks into vectors of the buffers, or "write" them from there."""
+        before = self.block
+        self.lines += [
+            f"  br label %{how}_head",
+            f"{how}_head:",
+            f"  %{how}_row = phi i64 [ %from, %{before} ], [ %{how}_next, %{how}_one ]",
+            f"  %{how}_more = icmp slt i64 %{how}_row, %to",
+            f"  br i1 %{how}_more, label %{how}_one, label %{how}_done",
+            f"{how}_one:",
+            f"  %{how}_place = sub i64 %{how}_row, %from",
+            f"  %{how}_next = add i64 %{how}_row, 1",
+        ]
+        places = self._rows_at(f"%{how}_row", firsts, row_steps)
+        for place, buffer, size, mask in zip(places, buffers, sizes, masks, strict=True):
+            kind, name = f"<{self.width} x i{8 * size}>", f"@llvm.masked.{{}}.v{self.width}i{8 * size}.p0"
+            offset = self.new(f"mul i64 %{how}_place, {size * self.width}")
+            there = self.new(f"getelementptr i8, ptr {buffer}, i64 {offset}")
+            if (
+                how == "read"
+            ):  # and the first element again: no other number, which might raise a floating-point exception
+                name = name.format("load")
+                self.declared.add(f"declare {kind} {name}(ptr, i32, {self.bits}, {kind})")
+                other = self._spread(size, place)
+                value = self.new(f"call {kind} {name}(ptr {place}, i32 {size}, {self.bits} {mask}, {kind} {other})")
+                self._store(size, value, there)
+            else:
+                name = name.format("store")
+                self.declared.add(f"declare void {name}({kind}, ptr, i32, {self.bits})")
+                value = self.new(f"load {kind}, ptr {there}, align {size}")
+                self.lines.append(f"  call void {name}({kind} {value}, ptr {place}, i32 {size}, {self.bits} {mask})")
+        self.lines.append(f"  br label %{how}_head")
+        self.begin(f"{how}_done")
+
+    def _rows_at(self, row: str, firsts: list[str], row_steps: list[str]) -> list[str]:
+        """The addresses of a row in each array."""
+        return self._moved(firsts, [self.new(f"mul i64 {row}, {step}") for step in row_steps])
+
+    def _moved(self, addresses: list[str], offsets: list[str]) -> list[str]:
+        return [self.new(f"getelementptr i8, ptr {a}, i64 {k}") for a, k in zip(addresses, offsets, strict=True)]
+
+    def _first(self, count: str) -> str:
+        """The mask of a vector's first elements."""
+        count = self.new(f"trunc i64 {count} to i32")
+        count = self.new(f"insertelement {self.words} poison, i32 {count}, i64 0")
+        count = self.new(f"shufflevector {self.words} {count}, {self.words} poison, {self.words} zeroinitializer")
+        places = f"<{', '.join(f'i32 {k}' for k in range(self.width))}>"
+        return self.new(f"icmp slt {self.words} {places}, {count}")
+
+    def _spread(self, size: int, address: str) -> str:
+        """A vector of one element, as integers of so many bytes."""
+        kind = f"i{8 * size}"
+        many = f"<{self.width} x {kind}>"
+        first = self.new(f"load {kind}, ptr {address}, align {size}")
+        first = self.new(f"insertelement {many} poison, {kind} {first}, i64 0")
+        return self.new(f"shufflevector {many} {first}, {many} poison, <{self.width} x i32> zeroinitializer")
+
+    def _store(self, size: int, value: str, address: str) -> None:
+        self.lines.append(f"  store <{self.width} x i{8 * size}> {value}, ptr {address}, align {size}")
+
+    def _element(self, kind: str, array: str, k: int) -> str:
+        """The element `k` of an array of words."""
+        slot = self.new(f"getelementptr i64, ptr {array}, i64 {k}")
+        return self.new(f"load {kind}, ptr {slot}, align 8")
+
+    def _operands(self, sizes: list[int], steps: list[str]) -> tuple[str, list[str], list[str]]:
+        """Whether whole vectors can be read and written where arrays lie, which inputs are one element, and the bytes to the
+        next vector.
+
+        """
+        dense, repeated, advances = "true", [], []
+        for k, size in enumerate(sizes):
+            fits = self.new(f"icmp eq i64 {steps[k]}, {size}")
+            advances.append(str(size * self.width))
+            if k < self.inputs:
+                repeated.append(self.new(f"icmp eq i64 {steps[k]}, 0"))
+                fits = self.new(f"or i1 {fits}, {repeated[k]}")
+                advances[k] = self.new(f"select i1 {repeated[k]}, i64 0, i64 {size * self.width}")
+            dense = self.new(f"and i1 {dense}, {fits}")
+        return dense, repeated, advances
+
+    def _fill(self, label: str, source: str, step: str, buffer: str, size: int, n: str, then: str) -> Iterator[str]:
+        """Copy `n` elements into a buffer and repeat the last one up to a whole vector: what is computed of it is not kept,
+        but may not be a number that would raise a floating-point exception of its own."""
+        return self._copy(label, source, step, buffer, str(size), size, n, then, padded=True)
+
+    def _copy(
+        self, label: str, source: str, step: str, target: str, target_step: str, size: int, n: str, then: str,
+        padded: bool = False,
+    ) -> Iterator[str]:  # fmt: skip
+        kind, name = f"i{8 * size}", f"{label}_copy"
+        self.count += 1
+        k = self.count
+        lines = []
+        count = n
+        if padded and n == "%m":
+            lines += [
+                f"  %p{k} = add i64 {n}, {self.width - 1}",
+                f"  %padded{k} = and i64 %p{k}, {-self.width}",
+                f"  %last{k} = sub i64 {n}, 1",
+            ]
+            count = f"%padded{k}"
+        lines += [
+            f"  br label %{name}_enter",
+            f"{name}_enter:",
+            f"  br label %{name}",
+            f"{name}:",
+            f"  %j{k} = phi i64 [ 0, %{name}_enter ], [ %j_next{k}, %{name} ]",
+        ]
+        index = f"%j{k}"
+        if count != n:
+            lines += [
+                f"  %in{k}_range = icmp slt i64 %j{k}, {n}",
+                f"  %from{k} = select i1 %in{k}_range, i64 %j{k}, i64 %last{k}",
+            ]
+            index = f"%from{k}"
+        lines += [
+            f"  %so{k} = mul i64 {index}, {step}",
+            f"  %s{k} = getelementptr i8, ptr {source}, i64 %so{k}",
+            f"  %e{k} = load {kind}, ptr %s{k}, align {size}",
+            f"  %to{k} = mul i64 %j{k}, {target_step}",
+            f"  %t{k} = getelementptr i8, ptr {target}, i64 %to{k}",
+            f"  store {kind} %e{k}, ptr %t{k}, align {size}",
+            f"  %j_next{k} = add i64 %j{k}, 1",
+            f"  %j_more{k} = icmp slt i64 %j_next{k}, {count}",
+            f"  br i1 %j_more{k}, label %{name}, label %{then}",
+        ]
+        return iter(lines)
+
+    def _call(self, bases: Sequence[str], steps: Sequence[str], row_steps: Sequence[str], n: str, rows: str) -> None:
+        arrays = zip(bases, steps, row_steps, strict=True)
+        args = ", ".join(f"ptr {base}, i64 {step}, i64 {row}" for base, step, row in arrays)
+        self.lines.append(f"  call void @vectors({args}, i64 {n}, i64 {rows})")
+
+    def _call_some(
+        self, bases: list[str], steps: list[str], row_steps: list[str], n: str, rows: str, then: str
+    ) -> None:
+        """As `_call`, if there are whole vectors; goes on with the block `then`."""
+        some = self.new(f"icmp sgt i64 {n}, 0")
+        self.lines += [f"  br i1 {some}, label %to_{then}, label %{then}", f"to_{then}:"]
+        self._call(bases, steps, row_steps, n, rows)
+        self.lines.append(f"  br label %{then}")
+        self.begin(then)
+
+    def entry(self) -> str:
+        """`ENTRY`: int64 (int64 *words, int64 first, int64 last), blocks [first, last) of the elements."""
+        count = len(self.types)
+        self.lines = [
+            f"define i64 @{ENTRY}(ptr %words, i64 %first, i64 %last) {{",
+            f"  %args = alloca [{count} x ptr], align 8",
+            f"  %steps = alloca [{count} x i64], align 8",
+            "  %dims = alloca i64, align 8",
+            "  %n = load i64, ptr %words, align 8",
+            f"  %start = mul i64 %first, {BLOCK}",
+            f"  %stop = mul i64 %last, {BLOCK}",
+            "  %over = icmp slt i64 %n, %stop",
+            "  %limit = select i1 %over, i64 %n, i64 %stop",
+            "  %m = sub i64 %limit, %start",
+            "  store i64 %m, ptr %dims, align 8",
+        ]
+        for k in range(count):
+            pointer = self._element("ptr", "%words", 1 + 2 * k)
+            step = self._element("i64", "%words", 2 + 2 * k)
+            offset = self.new(f"mul i64 %start, {step}")
+            place = self.new(f"getelementptr i8, ptr {pointer}, i64 {offset}")
+            slot = self.new(f"getelementptr ptr, ptr %args, i64 {k}")
+            self.lines.append(f"  store ptr {place}, ptr {slot}, align 8")
+            slot = self.new(f"getelementptr i64, ptr %steps, i64 {k}")
+            self.lines.append(f"  store i64 {step}, ptr {slot}, align 8")
+        self.lines += [f"  call void @{LOOP}(ptr %args, ptr %dims, ptr %steps, ptr null)", "  ret i64 0", "}"]
+        return "\n".join(self.lines)
+
+    def rows(self) -> str:
+        """`ROWS`: int64 (int64 *words, int64 first, int64 last), rows [first, last) of arrays that are broadcast.
+
+        words: the elements of a row, the sizes of the last two of the three dimensions that rows have; then each array's
+        address, its step in a row, and its steps along these three dimensions.
+        """
+        self.lines = [
+            f"define i64 @{ROWS}(ptr %words, i64 %first, i64 %last) {{",
+            "entry:",
+            f"  %args = alloca [{len(self.types)} x ptr], align 8",
+            f"  %steps = alloca [{len(self.types)} x i64], align 8",
+            f"  %row_steps = alloca [{len(self.types)} x i64], align 8",
+        ]
+        n, size1, size2 = (self._element("i64", "%words", k) for k in range(3))
+        places = []
+        for k in range(len(self.types)):
+            address, step, *strides = (self._element("i64", "%words", 3 + 5 * k + j) for j in range(5))
+            for array, value in (("%steps", step), ("%row_steps", strides[2])):
+                slot = self.new(f"getelementptr i64, ptr {array}, i64 {k}")
+                self.lines.append(f"  store i64 {value}, ptr {slot}, align 8")
+            places.append((self.new(f"inttoptr i64 {address} to ptr"), strides))
+        self.lines += [
+            "  br label %head",
+            "head:",
+            "  %row = phi i64 [ %first, %entry ], [ %next, %body ]",
+            "  %left = sub i64 %last, %row",
+            "  %more = icmp sgt i64 %left, 0",
+            "  br i1 %more, label %body, label %done",
+            "body:",
+        ]
+        rest = self.new(f"udiv i64 %row, {size2}")
+        at = [self.new(f"udiv i64 {rest}, {size1}"), self.new(f"urem i64 {rest}, {size1}"),
+              self.new(f"urem i64 %row, {size2}")]  # fmt: skip
+        for k, (address, strides) in enumerate(places):
+            for index, stride in zip(at, strides, strict=True):
+                offset = self.new(f"mul i64 {index}, {stride}")
+                address = self.new(f"getelementptr i8, ptr {address}, i64 {offset}")
+            slot = self.new(f"getelementptr ptr, ptr %args, i64 {k}")
+            self.lines.append(f"  store ptr {address}, ptr {slot}, align 8")
+        together = self.new(f"sub i64 {size2}, {at[2]}")
+        fewer = self.new(f"icmp slt i64 %left, {together}")
+        together = self.new(f"select i1 {fewer}, i64 %left, i64 {together}")
+        self.lines += [
+            f"  call void @{LOOPS}(ptr %args, i64 {n}, ptr %steps, i64 {together}, ptr %row_steps)",
+            f"  %next = add i64 %row, {together}",
+            "  br label %head",
+            "done:",
+            "  ret i64 0",
+            "}",
+        ]
+        return "\n".join(self.lines)
+
+
+def _has_masks(types: str) -> bool:
+    """Whether this processor has instructions that read and write vectors of these storage types under a mask."""
+    return all(map(has_feature, ("avx512bw", "avx512vl"))) or (has_feature("avx2") and set(types) <= set("fd"))
+
+
+def _operations(expressions: Sequence[Expression]) -> set[int]:
+    """The distinct nodes of expressions, without those that are rarely computed."""
+    found: set[int] = set()
+    stack = [*expressions]
+    while stack:
+        node = stack.pop()
+        if id(node) not in found:
+            found.add(id(node))
+            stack += [a for a in (node.args[:2] if node.op == "rare" else node.args) if isinstance(a, Expression)]
+    return found
+
+
+def module(outputs: Sequence[Expression], types: str, width: int | None = None) -> str | None:
+    """The IR of formulas, for the storage types of their inputs and outputs; None where this processor has no
+    instructions to convert float16.
+
+    width: float32 numbers in a vector; None: as many as this processor's registers hold, and 16 where results are bfloat16,
+    whose words are joined sixteen at a time: on AVX2 they are computed in two registers, side by side.
+    """
+    if "e" in types and target_triple().startswith("x86") and not has_feature("f16c"):
+        return None
+    return Loops(outputs, types, width or (16 if types[-1] == "E" else vector_width())).module()
