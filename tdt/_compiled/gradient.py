@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -144,14 +145,27 @@ class Walk:
             raise Refusal(f"{node.name()}: what it saves is kept by checkpointing or by hooks")
         if back.op.name == "copy_slices":
             raise Refusal("a view is written to in place")
-        if any(storage is not None and storage.version != version for _, storage, version in node.saved):
-            raise Refusal(f"{node.name()}: a tensor that it has saved was modified in place")
-        self.storages.update((id(storage), storage) for _, storage, _ in node.saved if storage is not None)
-        saved = [self._saved(node, value) for value, _, _ in node.saved]
+        saved = self._all_saved(node)
         aux = self._aux(node)
         if back.fast and not back.widens:
             return self._run_rules(node, slots, saved, aux)
         return self._run_node(node, slots, saved, aux)
+
+    def _all_saved(self, node: Any) -> list:
+        """What a node has saved, in the place of the arrays; a result that was overwritten is computed again where it may be."""
+        back = node.backward_plan
+        found: list = []
+        for value, storage, version in node.saved:
+            if storage is None or storage.version == version:
+                found.append(self._saved(node, value))
+                if storage is not None:
+                    self.storages[id(storage)] = storage
+            elif back.recomputes(len(found)):
+                compute = functools.partial(back.computed_again, node.attributes, len(found))
+                found += self._call(compute, found, None)
+            else:
+                raise Refusal(f"{node.name()}: a tensor that it has saved was modified in place")
+        return found
 
     def _saved(self, node: Any, value: Any) -> Any:
         if value.__class__ is not ndarray:

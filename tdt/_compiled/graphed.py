@@ -407,6 +407,8 @@ class Graphed(Verified):
                 raise Refusal(f"{node.name()}: what it saves is kept by checkpointing or by hooks")
             if node.hooks is not None:
                 raise Refusal(f"{node.name()} has hooks")
+            if any(storage is not None and storage.version != version for _, storage, version in node.saved):
+                raise Refusal(f"{node.name()}: a tensor that it has saved was modified in place")
             storages.update(id(storage) for _, storage, _ in node.saved if storage is not None)
             node.saved = [(value, None, 0) for value, _, _ in node.saved]
             for edge in node.edges:

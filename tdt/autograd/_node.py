@@ -12,8 +12,9 @@ import numpy as np
 from tdt import _backend, _kernels
 from tdt._core.dtype import of
 from tdt._core.errors import constant, freed, overwritten
+from tdt._core.mode import _Mode
 from tdt._core.sparse import SparseCOO, densify_unsupported
-from tdt._core.tensor import Tensor, alias, wrap
+from tdt._core.tensor import Storage, Tensor, alias, wrap
 from tdt.autograd._graph import GraphNode
 from tdt.autograd._node_names import name_of
 
@@ -68,6 +69,8 @@ class BackwardPlan:
         if nowhere:
             named_by = [p for rule in set(op.rules.values()) for p in rule.params]
             named.update(v for v in values if named_by.count(v) > 1)
+        if op.recomputed and not named.isdisjoint(op.outputs):
+            named.update(self.names)
         self.keep = tuple(i for i, n in enumerate(values) if n in named)
         self.keep_operands = tuple(i for i in self.keep if i < count)
         self.keep_outputs = tuple(i - count for i in self.keep if i >= count)
@@ -131,6 +134,17 @@ class BackwardPlan:
             return results
 
         return placed
+
+    def recomputes(self, place: int) -> bool:
+        """Whether what is saved at a place is a result that is computed again where it was overwritten."""
+        return self.op.recomputed and place >= len(self.keep_operands)
+
+    def computed_again(self, attributes: dict, place: int, *saved: Any) -> Any:
+        """The array of the result that is saved at a place, from the operands, which are saved first."""
+        count = len(self.keep_operands)
+        with _Mode(grad=False, handler=None, saving=None, recording=None):
+            found = self.op(*[wrap(a) for a in saved[:count]], **attributes)
+        return (found if isinstance(found, tuple) else (found,))[self.keep_outputs[place - count]]._a
 
     def _getter(self, name: str) -> Callable[[Node, list], Any]:
         """A function that gets the value of a rule's parameter that is neither saved nor passed by the engine."""
@@ -216,10 +230,13 @@ class Node(GraphNode):
         back = self.backward_plan
         if self.saved is None:
             raise freed()
-        saved, storages = [], []
+        saved: list[Any] = []
+        storages: list[Any] = []
         for array, storage, version in self.saved:
             if storage is not None and storage.version != version:
-                raise overwritten(array, storage, version, self)
+                if not back.recomputes(len(saved)):
+                    raise overwritten(array, storage, version, self)
+                array, storage = back.computed_again(self.attributes, len(saved), *saved), Storage()
             saved.append(array)
             storages.append(storage)
         unprepared = None

@@ -68,6 +68,8 @@ class Traits:
     view: bool | str = False  # True: always aliases the first operand; "maybe": where it can
     multi_view: bool = False  # returns several views
     absent: tuple[str, ...] = ()  # outputs without whose gradient an array-level rule on a GPU is called, with None
+    # A result that rules name is computed again from the operands where it was overwritten, as PyTorch does not save it.
+    recomputed: bool = False
     random: bool = False  # draws from a generator
     data_dependent: bool = False  # the result's shape depends on values
     broadcasts: bool = True  # operands are broadcast against each other

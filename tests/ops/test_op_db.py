@@ -36,7 +36,11 @@ def _agrees(kind, info, with_and_without_kernels=False):
 CHECK_NAMES = {
     "values": {"value"},
     "variants": {"method", "inplace", "out= resized", "out= strided", "out= other dtype", "out= needs grad"},
-    "gradients": {"gradient", "second gradient", "inplace gradient", "second inplace gradient"},
+    "gradients": {
+        f"{which}{how}"
+        for which in ("", "second ")
+        for how in ("gradient", "inplace gradient", "gradient after a write")
+    },
     "errors": {"error"},
     "refused": {"refused"},
     "argument names": {"argument names"},

@@ -319,7 +319,10 @@ def _forms(info: OpInfo) -> Iterator[tuple[str, Any, Any, bool]]:
 
 
 def check_gradients(info: OpInfo) -> Report:
-    """First and second gradients against PyTorch's, in float64 and complex128, in place too where PyTorch allows it."""
+    """First and second gradients against PyTorch's, in float64 and complex128.
+
+    Where PyTorch allows it they are asked in place, too, and after a write to what the op returned.
+    """
     report = Report(full_name(info))
     our = ours(info)
     assert our is not None
@@ -331,6 +334,9 @@ def check_gradients(info: OpInfo) -> Report:
                 continue
             for i, s in enumerate(samples(info, dtype, requires_grad=True)):
                 _ask_gradients(report, info, dtype, s, info.op, our)
+                if i < 4 and dtype is torch.float64:
+                    written = _written_to(torch, info.op), _written_to(tdt, our)
+                    _ask_gradients(report, info, dtype, s, *written, "gradient after a write")
                 method = info.inplace_variant
                 name = getattr(method, "__name__", "<lambda>")
                 if info.supports_inplace_autograd and i < 2 and not s.broadcasts_input and hasattr(tdt.Tensor, name):
@@ -341,6 +347,20 @@ def check_gradients(info: OpInfo) -> Report:
 
 def _on_a_clone(method: Callable) -> Callable:
     return lambda x, *args, **kwargs: method(x.clone(), *args, **kwargs)
+
+
+def _written_to(lib: Any, function: Callable) -> Callable:
+    """The same results, whose memory has other values by the time of backward."""
+
+    def called(*args: Any, **kwargs: Any) -> list:
+        results = [t for t in tensors_in(function(*args, **kwargs), lib.Tensor) if t.requires_grad]
+        copies = [t * 1 for t in results]
+        with lib.no_grad():
+            for t in results:
+                t.mul_(1.5).add_(0.25)
+        return copies
+
+    return called
 
 
 def _ask_gradients(report: Report, info: OpInfo, dtype: torch.dtype, s: SampleInput, theirs: Callable, ours: Callable,

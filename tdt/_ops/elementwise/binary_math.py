@@ -111,6 +111,7 @@ def copysign(input: Tensor, other: Tensor | Number, *, out: Tensor | None = None
     },
     dtypes=FLOATING_AND_COMPLEX,
     numbers="none",
+    recomputed=True,
 )
 def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log(exp(input) + exp(other)), without overflow.
@@ -135,6 +136,7 @@ def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Ten
     },
     dtypes=FLOATING,
     numbers="none",
+    recomputed=True,
 )
 def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log2(2^input + 2^other), without overflow.

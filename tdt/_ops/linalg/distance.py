@@ -99,7 +99,7 @@ def _float_vectors(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 @op(name="cosine_similarity", dtypes=FLOATING, aux=("x_norm", "y_norm"), node="SumBackward1", shape=_without,
-    kernels=(kernel("cosine_cpu:cosine", _float_vectors),))  # fmt: skip
+    recomputed=True, kernels=(kernel("cosine_cpu:cosine", _float_vectors),))  # fmt: skip
 def _cosine(xp: ModuleType, x: Any, y: Any, *, dim: int, eps: float) -> Any:
     """The sum of the products of x and y over their norms, which count as `eps` where they are smaller."""
     norms = [xp.asarray(_vector_norm.forward(xp, v, ord=2.0, dim=(dim,), keepdim=True)) for v in (x, y)]

@@ -64,6 +64,7 @@ _VOLUMES = kernel("volume_pool_cpu:max_pool", tiled_volumes)
     shape=_max_shape,
     node=by_windows("MaxPool{}DWithIndicesBackward0"),
     autocast=by_rank_of_pool,
+    recomputed=True,
     kernels=(
         _TILES,
         _PLANES,

@@ -105,7 +105,7 @@ def _sum(xp: Any, a: Any, b: Any, c: Any) -> Any:
     return top + xp.log(xp.exp(a - top) + xp.exp(b - top) + xp.exp(c - top))
 
 
-@op(dtypes=frozenset((float32, float64)), promote=(), broadcasts=False, aux=("steps", "sums", "nll"),
+@op(dtypes=frozenset((float32, float64)), promote=(), broadcasts=False, aux=("steps", "sums"),
     shape=lambda x, labels, *rest, **how: labels[:1], autocast="float32")  # fmt: skip
 def _ctc_loss(xp, x, labels, frames, lengths, *, blank):
     walk, leap, start = _walk(xp, x, labels, blank)
@@ -119,7 +119,7 @@ def _ctc_loss(xp, x, labels, frames, lengths, *, blank):
         sums[t, :, 2:] = _sum(xp, last[:, 2:], last[:, 1:-1], last[:, :-2] + leap) + steps[t]
     last_sums = sums[xp.maximum(frames - 1, 0), xp.arange(len(labels))]  # (N, 2 + P)
     nll = -xp.logaddexp(*xp.take_along_axis(last_sums, _last_two(xp, lengths), 1).T)
-    return nll, steps, sums, nll
+    return nll, steps, sums
 
 
 def _last_two(xp: Any, lengths: Any) -> Any:
@@ -140,7 +140,7 @@ def _counted(x: Any, frames: Any) -> Any:
 
 
 @_ctc_loss.fast_vjp("x")
-def _(xp, g, x, labels, frames, lengths, steps, sums, nll, blank):
+def _(xp, g, x, labels, frames, lengths, out, steps, sums, blank):
     walk, leap, _ = _walk(xp, x, labels, blank)
     n, places = walk.shape
     leap = xp.append(leap, xp.full((n, 2), NEVER, x.dtype), axis=1)[:, 2:]  # from each place
@@ -155,7 +155,7 @@ def _(xp, g, x, labels, frames, lengths, steps, sums, nll, blank):
         posterior[t] = sums[t, :, 2:] + ahead
         later[:, :places] = ahead + steps[t]
     # The logarithm of a posterior is at most 0, except for rounding errors, and for targets that have no path.
-    posterior = xp.exp(xp.minimum(posterior + nll[:, None], x.dtype.type(0)))
+    posterior = xp.exp(xp.minimum(posterior + out[:, None], x.dtype.type(0)))
     classes = (walk[:, :, None] == xp.arange(x.shape[2])).astype(x.dtype)  # (N, P, C)
     by_class = xp.matmul(posterior.transpose(1, 0, 2), classes).transpose(1, 0, 2)
     # As in PyTorch, the gradient is that by the logits: it includes the probabilities.
