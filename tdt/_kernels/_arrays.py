@@ -527,7 +527,7 @@ def memory_order(like: Any) -> list[int] | None:
 
 def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
     """x in another shape: a view where possible, else made of `contiguous_copy`. ValueError where it does not fit."""
-    if x.__class__ is not np.ndarray or x.flags.c_contiguous or (x.size < LARGE_TURN and WATCH.trace is None):
+    if x.__class__ is not np.ndarray or (x.size < LARGE_TURN and WATCH.trace is None) or x.flags.c_contiguous:
         return x.reshape(shape)
     try:
         return np.reshape(x, shape, copy=False)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import itemgetter
 from types import NoneType
 from typing import TYPE_CHECKING, Any
@@ -102,11 +103,11 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:  # noqa: C90
     return out
 
 
-def view_of(op: Op, x: Any, attributes: dict, index: Any = None) -> Any:
+def view_of(op: Op, x: Any, attributes: dict, how: Callable[[Any, Any], Any], argument: Any) -> Any:
     """`unary` for an op of all dtypes whose result is a view of `x`; attributes are complete, numbers or tuples of them.
 
     Args:
-        index: what the op takes of a NumPy array, if that is an index.
+        how: `how(array, argument)` is what the op gives of a NumPy array, or raises where the op raises.
     """
     record = state.fast_record
     if record is None and not op.autocast:
@@ -121,11 +122,17 @@ def view_of(op: Op, x: Any, attributes: dict, index: Any = None) -> Any:
     plan: Any = None
     if edge is not None and ((plan := op.plans.get(a.dtype)) is None or not plan.fast_path):
         return apply(op, (x,), attributes)
-    out = _new(Tensor)
-    result = out._a = op.forward(np, a, **attributes) if index is None else a[index]
-    out._edge = out._grad = None
+    try:
+        result = how(a, argument)
+    except (ValueError, IndexError):  # the op's errors have PyTorch's messages
+        return apply(op, (x,), attributes)
     base = result.base
+    out = _new(Tensor)
+    out._a = result
+    out._edge = out._grad = None
     if not a.size or (base is not a and result is not a and (base is None or base is not a.base)):
+        if op.view is True:
+            return apply(op, (x,), attributes)
         link_view(op, x, out, attributes)
     else:
         st = out._st = x._st

@@ -40,11 +40,11 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         if not shape or not -shape[0] <= key < shape[0]:
             _place(key, shape, 0)
         at = (key, ...)
-        return view_of(slice_view, x, {"spec": at}, at)
+        return view_of(slice_view, x, {"spec": at}, operator.getitem, at)
     if kind is slice:
         if not x._a.ndim:
             raise IndexError("slice() cannot be applied to a 0-dim tensor.")
-        return view_of(slice_view, x, {"spec": (_range(key), ...)}, (key, ...))
+        return view_of(slice_view, x, {"spec": (_range(key), ...)}, operator.getitem, (key, ...))
     if kind is Tensor and (picked := _picked(x, key)) is not None:
         return picked
     if kind is Tensor and key._a.dtype == np.int64 and key._a.ndim and x._a.ndim:
@@ -55,7 +55,8 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         key, kind = (key,), tuple
     if kind is tuple:
         if (spec := _plain(x._a.shape, key)) is not None:
-            return view_of(slice_view, x, {"spec": spec}, key if ... in key else (*key, ...))
+            key = key if ... in key else (*key, ...)
+            return view_of(slice_view, x, {"spec": spec}, operator.getitem, key)
         if key[-1].__class__ is Tensor and (picked := _picked_at(x, key)) is not None:
             return picked
         if len(key) <= x._a.ndim and all(k.__class__ is Tensor and k._a.dtype == np.int64 and k._a.ndim for k in key):

@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from tdt import _backend, _kernels
 from tdt._core.calls import front
@@ -243,8 +244,13 @@ def block_diag(*tensors: Tensor) -> Tensor:
 
 @op(view=True, float8=FLOAT8S)
 def _diagonal(xp: ModuleType, x: Any, *, offset: int, dim1: int, dim2: int) -> Any:
-    diagonal = x.diagonal(offset, dim1, dim2)
-    if xp.__name__ == "numpy" and x.flags.writeable:  # which NumPy has locked
+    places = offset, dim1, dim2
+    return _diagonal_of_array(x, places) if xp.__name__ == "numpy" else x.diagonal(*places)
+
+
+def _diagonal_of_array(x: ndarray, places: tuple[int, int, int]) -> ndarray:
+    diagonal = x.diagonal(*places)
+    if x.flags.writeable:  # which NumPy has locked
         diagonal.setflags(True)
     return diagonal
 
@@ -291,4 +297,5 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     a, b = (dim1, dim2) if ndim > 1 and dim1 == 0 and dim2 == 1 else (wrap_dim(dim1, ndim), wrap_dim(dim2, ndim))
     if a == b:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    return view_of(_diagonal, input, {"offset": offset, "dim1": a, "dim2": b})
+    attributes = {"offset": offset, "dim1": a, "dim2": b}
+    return view_of(_diagonal, input, attributes, _diagonal_of_array, (offset, a, b))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from operator import getitem
 from types import ModuleType
 from typing import Any, cast
+
+from numpy import ndarray
 
 from tdt._core.aliases import Dims
 from tdt._core.calls import as_shape, front
@@ -13,6 +16,7 @@ from tdt._core.dtype import FLOAT8S
 from tdt._core.methods import function_alias, method, tensor_property
 from tdt._core.tensor import Tensor
 from tdt._ops._common import is_int, wrap_dim
+from tdt._ops.shape.views import WHOLE
 from tdt.autograd._dispatch import view_of
 from tdt.autograd._in_place_methods import become_view, by_view
 from tdt.autograd._node_names import label
@@ -63,7 +67,8 @@ def permute(input: Tensor, dims: Sequence[int]) -> Tensor:
     >>> tdt.permute(tdt.zeros(2, 3, 4), (2, 0, 1)).shape
     tdt.Size([4, 2, 3])
     """
-    return view_of(_permute, input, {"dims": _order(as_shape((dims,)), input._a.ndim)})
+    order = _order(as_shape((dims,)), input._a.ndim)
+    return view_of(_permute, input, {"dims": order}, ndarray.transpose, order)
 
 
 @functools.lru_cache
@@ -94,7 +99,8 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """
     n = input._a.ndim
     a, b = wrap_dim(dim0, n), wrap_dim(dim1, n)
-    out = view_of(_permute, input, {"dims": _swapped(n, a, b)})
+    dims = _swapped(n, a, b)
+    out = view_of(_permute, input, {"dims": dims}, ndarray.transpose, dims)
     return out if out._edge is None else label(out, "TransposeBackward0")
 
 
@@ -140,7 +146,8 @@ def t(input: Tensor) -> Tensor:
     ndim = input._a.ndim
     if ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {ndim}D")
-    out = view_of(_permute, input, {"dims": REVERSED[ndim]})
+    dims = REVERSED[ndim]
+    out = view_of(_permute, input, {"dims": dims}, ndarray.transpose, dims)
     return out if out._edge is None else label(out, "TBackward0")
 
 
@@ -156,7 +163,7 @@ def adjoint(input: Tensor) -> Tensor:
     tdt.Size([3, 2])
     """
     if input._a.ndim == 2 and input._a.dtype.kind != "c":
-        out = view_of(_permute, input, {"dims": (1, 0)})
+        out = view_of(_permute, input, {"dims": (1, 0)}, ndarray.transpose, (1, 0))
         return out if out._edge is None else label(out, "TransposeBackward0")
     return transpose(input, -2, -1).conj()
 
@@ -187,7 +194,8 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
             raise RuntimeError(f"movedim: repeated dim in `{name}` ({dims})")
     rest = iter([d for d in range(n) if d not in sources])
     moved = dict(zip(targets, sources, strict=True))
-    return view_of(_permute, input, {"dims": tuple([moved[i] if i in moved else next(rest) for i in range(n)])})
+    dims = tuple([moved[i] if i in moved else next(rest) for i in range(n)])
+    return view_of(_permute, input, {"dims": dims}, ndarray.transpose, dims)
 
 
 moveaxis = function_alias("moveaxis", of=movedim)
@@ -208,7 +216,8 @@ def squeeze(input: Tensor, dim: Dims = None) -> Tensor:
     """
     shape = input._a.shape
     if dim is None:
-        out = view_of(_squeeze, input, {"dims": _single(shape)})
+        dims = _single(shape)
+        out = view_of(_squeeze, input, {"dims": dims}, ndarray.squeeze, dims)
         return out if out._edge is None else label(out, "SqueezeBackward0")
     if is_int(dim):
         drop, name = [wrap_dim(dim, len(shape))], "SqueezeBackward1"
@@ -219,7 +228,7 @@ def squeeze(input: Tensor, dim: Dims = None) -> Tensor:
                 f"dim {next(d for d in drop if drop.count(d) > 1)} appears multiple times in the list of dims"
             )
     dims = tuple([d for d in drop if d < len(shape) and shape[d] == 1])
-    return label(view_of(_squeeze, input, {"dims": dims}), name)
+    return label(view_of(_squeeze, input, {"dims": dims}, ndarray.squeeze, dims), name)
 
 
 @functools.lru_cache
@@ -233,12 +242,9 @@ def _squeeze(xp: ModuleType, x: Any, *, dims: tuple[int, ...]) -> Any:
     return x.squeeze(dims)
 
 
-BEFORE_NEW = (None, (slice(None), None), (slice(None), slice(None), None))  # the index that adds dimension 0, 1 or 2
-
-
 @op(view=True, float8=FLOAT8S, sparse_gradients=True)
 def _unsqueeze(xp: ModuleType, x: Any, *, dim: int) -> Any:
-    return x[BEFORE_NEW[dim]] if dim < 3 else x[(slice(None),) * dim + (None,)]
+    return x[(*(WHOLE,) * dim, None, ...)]
 
 
 @method(in_place=by_view)
@@ -252,7 +258,8 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     >>> tdt.unsqueeze(tdt.zeros(3), 0).shape
     tdt.Size([1, 3])
     """
-    return view_of(_unsqueeze, input, {"dim": wrap_dim(dim, input._a.ndim + 1)})
+    d = wrap_dim(dim, input._a.ndim + 1)
+    return view_of(_unsqueeze, input, {"dim": d}, getitem, (*(WHOLE,) * d, None, ...))
 
 
 @method("permute")
@@ -284,7 +291,8 @@ def t_(input: Tensor) -> Tensor:
 def T(self: Tensor) -> Tensor:
     """All dimensions in reverse order."""
     n = self._a.ndim
-    return view_of(_permute, self, {"dims": REVERSED[n] if n < 3 else tuple(range(n))[::-1]})
+    dims = REVERSED[n] if n < 3 else tuple(range(n))[::-1]
+    return view_of(_permute, self, {"dims": dims}, ndarray.transpose, dims)
 
 
 @tensor_property

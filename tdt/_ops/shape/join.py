@@ -18,7 +18,7 @@ from tdt._core.mode import state
 from tdt._core.tensor import Tensor, View, wrap
 from tdt._core.writing import refuse_shared
 from tdt._ops._common import is_int, wrap_dim
-from tdt._ops.shape.views import _expand, _reshape
+from tdt._ops.shape.views import _expand, _reshape, expand_array
 from tdt.autograd._dispatch import apply, unary, view_of
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op
@@ -564,8 +564,11 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: Literal["ij", "xy"] 
         vectors[:2] = vectors[1::-1]
     shape = tuple([x._a.size for x in vectors])
     one = (1,) * len(vectors)
-    grids = [view_of(_reshape, x, {"shape": (*one[:i], -1, *one[i + 1 :])}) for i, x in enumerate(vectors)]
-    grids = [view_of(_expand, x, {"shape": shape}) for x in grids]
+    ways = [(*one[:i], -1, *one[i + 1 :]) for i in range(len(vectors))]
+    grids = [
+        view_of(_reshape, x, {"shape": way}, np.ndarray.reshape, way) for x, way in zip(vectors, ways, strict=True)
+    ]
+    grids = [view_of(_expand, x, {"shape": shape}, expand_array, shape) for x in grids]
     if swap:
         grids[:2] = grids[1::-1]
     return tuple(grids)

@@ -6,10 +6,12 @@ import functools
 import math
 import operator
 from collections.abc import Sequence
+from operator import getitem
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from tdt._backend import may_overlap
 from tdt._core import dtype as _dtype
@@ -94,7 +96,8 @@ def view(input: Tensor, *shape: int | Sequence[int] | _dtype.dtype, dtype: _dtyp
     if dtype is None and shape and shape[0].__class__ is _dtype.dtype and len(shape) == 1:
         dtype = shape[0]
     if dtype is None:
-        return view_of(_view, input, {"shape": as_shape(shape)})
+        shape = as_shape(shape)
+        return view_of(_view, input, {"shape": shape}, ndarray.reshape, shape)
     if dtype is input.dtype:
         return _view(input, shape=input._a.shape)
     return _view_as(input, dtype)
@@ -134,7 +137,7 @@ def reshape(input: Tensor, shape: int | Sequence[int]) -> Tensor:
     """
     shape = as_shape((shape,))
     try:
-        return view_of(_reshape, input, {"shape": shape})
+        return view_of(_reshape, input, {"shape": shape}, reshaped, shape)
     except RuntimeError:
         if (
             not input._a.flags.c_contiguous
@@ -146,6 +149,11 @@ def reshape(input: Tensor, shape: int | Sequence[int]) -> Tensor:
 @op(view=True, broadcasts=False, float8=FLOAT8S, sparse_gradients=True)
 def _expand(xp: ModuleType, x: Any, *, shape: tuple[int, ...]) -> Any:
     return x[...] if x.shape == shape else expanded(xp, x, shape)
+
+
+def expand_array(x: ndarray, shape: tuple[int, ...]) -> ndarray:
+    """What `_expand` gives of a NumPy array."""
+    return x[...] if x.shape == shape else expanded(np, x, shape)
 
 
 @_expand.vjp("x")
@@ -179,7 +187,7 @@ def expand(input: Tensor, *sizes: int | Sequence[int], implicit: bool = False) -
     target = _expanded_shape(input._a.shape, sizes)
     if target is None:
         raise _cannot_expand(input, sizes)
-    return view_of(_expand, input, {"shape": target})
+    return view_of(_expand, input, {"shape": target}, expand_array, target)
 
 
 @functools.lru_cache
@@ -292,11 +300,10 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """
     shape = input._a.shape
     if start_dim == 0 and end_dim == -1 and len(shape) > 1:
-        return view_of(_reshape, input, {"shape": (input._a.size,)})
-    flat = _flat_shape(shape, start_dim, end_dim)
-    if flat == shape:
+        flat: tuple[int, ...] = (input._a.size,)
+    elif (flat := _flat_shape(shape, start_dim, end_dim)) == shape:
         return input
-    return view_of(_reshape, input, {"shape": flat})
+    return view_of(_reshape, input, {"shape": flat}, reshaped, flat)
 
 
 @functools.lru_cache(typed=True)
@@ -320,7 +327,8 @@ def ravel(input: Tensor) -> Tensor:
     tdt.Size([6])
     """
     a = input._a
-    return view_of(_view, input if a.flags.c_contiguous else input.contiguous(), {"shape": (a.size,)})
+    flat = (a.size,)
+    return view_of(_view, input if a.flags.c_contiguous else input.contiguous(), {"shape": flat}, ndarray.reshape, flat)
 
 
 @method()
@@ -351,7 +359,8 @@ def unflatten(input: Tensor, dim: int, sizes: int | Sequence[int]) -> Tensor:
             f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {d} ({shape[d]}) in the "
             "input tensor"
         )
-    return view_of(_view, input, {"shape": (*shape[:d], *sizes, *shape[d + 1 :])})
+    split = (*shape[:d], *sizes, *shape[d + 1 :])
+    return view_of(_view, input, {"shape": split}, ndarray.reshape, split)
 
 
 def _slice_node_name(node: Any) -> str:
@@ -399,7 +408,7 @@ def _slice_backward(xp: ModuleType, x: Any, *, shape: tuple[int, ...], spec: tup
 
 
 _slice_backward.vjp("x")(lambda g, spec: slice_view(g, spec=spec))
-ALL_OF = (None, None, None)
+ALL_OF, WHOLE = (None, None, None), slice(None)  # in a spec; in an index
 
 
 @method()
@@ -421,7 +430,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     d, i = wrap_dim(dim, len(shape)), operator.index(index)
     try:
-        return view_of(slice_view, input, {"spec": (*(ALL_OF,) * d, i, ...)})
+        return view_of(slice_view, input, {"spec": (*(ALL_OF,) * d, i, ...)}, getitem, (*(WHOLE,) * d, i, ...))
     except IndexError:
         message = f"select(): index {i} out of range for tensor of size {list(shape)} at dimension {d}"
         raise IndexError(message) from None
@@ -429,7 +438,8 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 
 def slice_along(input: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Tensor:
     """`input[start:end:step]` along `dim`; a view."""
-    return view_of(slice_view, input, {"spec": slice_spec(input, dim, start, end, step)})
+    spec = slice_spec(input, dim, start, end, step)
+    return view_of(slice_view, input, {"spec": spec}, getitem, decoded(spec))
 
 
 def slice_spec(input: Tensor, dim: int, start: Any, end: Any, step: int) -> tuple[Any, ...]:
@@ -473,7 +483,11 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     first = first + shape[d] if first < 0 else first
     if first + length > shape[d]:
         raise RuntimeError(f"start ({first}) + length ({length}) exceeds dimension size ({shape[d]}).")
-    return view_of(slice_view, input, {"spec": (*(ALL_OF,) * d, (first, first + length, None), ...)})
+    spec, index = (
+        (*(ALL_OF,) * d, (first, first + length, None), ...),
+        (*(WHOLE,) * d, slice(first, first + length), ...),
+    )
+    return view_of(slice_view, input, {"spec": spec}, getitem, index)
 
 
 @method("reshape")
