@@ -32,7 +32,7 @@ from tdt._kernels import (
 )
 from tdt._kernels._threads import THREADS
 from tdt.autograd._meta import meta, on_meta
-from tdt.autograd._node import BackwardPlan, Node
+from tdt.autograd._node import BackwardPlan, node_of
 from tdt.autograd._op_table import OPS
 from tdt.autograd._plan import NUMBER, Plan, make_plan, ranks_of, wrap_scalars
 from tdt.autograd._views import NOWHERE, edge_of
@@ -436,7 +436,7 @@ def _record(
         back = plan.backward_plans[key] = BackwardPlan(op, mask, len(operands), plan.low, nowhere, kinds)
     if not back.has_rule:
         return
-    node = Node(back, edges, operands, arrays, attributes, outs, aux)
+    node = node_of(back, edges, operands, arrays, attributes, outs, aux)
     if not back.multiple_outputs:
         t = outs[0]
         dtype = t._a.dtype

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 number = itertools.count().__next__
 ndarray = np.ndarray
+_new = object.__new__
 NUMBERS = (bool, int, float, complex, type(None))
 NOTHING: dict[str, Any] = {}
 
@@ -172,46 +173,15 @@ class Node(GraphNode):
                  "label", "call", "__weakref__")  # fmt: skip
     hooks: Any
     outs: Any
+    backward_plan: BackwardPlan
+    edges: Any
+    saved: Any
+    attributes: dict[str, Any]
+    aux: Any
+    number: int
+    call: Any
     dtypes: Any
     shapes: Any
-
-    def __init__(
-        self,
-        back: BackwardPlan,
-        edges: Any,
-        operands: tuple,
-        arrays: Any,
-        attributes: dict,
-        outs: tuple,
-        aux: Any = None,
-        call: Any = None,
-    ):
-        """call: the remembered one (`_remembered._Call`) that this is; all results but the first are arrays then."""
-        self.backward_plan, self.edges, self.call = back, edges, call
-        self.attributes, self.aux, self.number = attributes, aux, number()
-        self.hooks = self.outs = self.dtypes = self.shapes = None
-        saved: Any = [] if back.keep else ()  # an empty list would be one more object for the garbage collector
-        for i in back.keep_operands:
-            t = operands[i]
-            if t.__class__ is Tensor or isinstance(t, Tensor):
-                st = t._st
-                if st.inference:
-                    raise RuntimeError(
-                        f"Inference tensors cannot be saved for backward. Give {back.op.name} a clone() instead."
-                    )
-                saved.append((arrays[i], st, st.version))
-            else:
-                saved.append((t, None, 0))
-        for k in back.keep_outputs:
-            t = outs[k]
-            saved.append((t._a, t._st, t._st.version) if call is None or not k else (t, None, 0))
-        self.saved, count = saved, len(operands)
-        if back.needs_shapes or (back.broadcasts and (count != 2 or was_broadcast(*arrays))):
-            self.shapes = (arrays[0].shape,) if count == 1 else tuple([getattr(a, "shape", ()) for a in arrays])
-        if back.needs_dtypes:
-            self.dtypes = tuple([getattr(a, "dtype", None) for a in arrays])
-        if back.multiple_outputs:
-            self.outs = [kind_of(t) for t in outs] if call is None else call.kinds
 
     def name(self) -> str:
         """The node's name in PyTorch's spelling, e.g. `TanhBackward0`."""
@@ -320,6 +290,46 @@ class Node(GraphNode):
         edges = [self.edges[i] if i < count else (self, i - count) for i in self.backward_plan.keep]
         triples = zip(saved, edges, storages, strict=True)
         return [alias(a, e, st) if _backend.is_array(a) or a.__class__ is SparseCOO else a for a, e, st in triples]
+
+
+def node_of(
+    back: BackwardPlan, edges: Any, operands: tuple, arrays: Any, attributes: dict, outs: tuple, aux: Any = None,
+    call: Any = None,
+) -> Node:  # fmt: skip
+    """The node of a call. Not `Node.__init__`: to call a class takes a third as long as all this does.
+
+    Args:
+        call: the remembered one (`_remembered._Call`) that this is; all results but the first are arrays then.
+    """
+    node = _new(Node)
+    node.backward_plan, node.edges, node.call = back, edges, call
+    node.attributes, node.aux, node.number = attributes, aux, number()
+    node.hooks = node.outs = node.dtypes = node.shapes = None
+    if back.keep:
+        saved = node.saved = []
+        for i in back.keep_operands:
+            t = operands[i]
+            if t.__class__ is Tensor or isinstance(t, Tensor):
+                st = t._st
+                if st.inference:
+                    raise RuntimeError(
+                        f"Inference tensors cannot be saved for backward. Give {back.op.name} a clone() instead."
+                    )
+                saved.append((arrays[i], st, st.version))
+            else:
+                saved.append((t, None, 0))
+        for k in back.keep_outputs:
+            t = outs[k]
+            saved.append((t._a, t._st, t._st.version) if call is None or not k else (t, None, 0))
+    else:
+        node.saved = ()  # an empty list would be one more object for the garbage collector
+    if back.needs_shapes or (back.broadcasts and (len(operands) != 2 or was_broadcast(*arrays))):
+        node.shapes = (arrays[0].shape,) if len(operands) == 1 else tuple([getattr(a, "shape", ()) for a in arrays])
+    if back.needs_dtypes:
+        node.dtypes = tuple([getattr(a, "dtype", None) for a in arrays])
+    if back.multiple_outputs:
+        node.outs = [kind_of(t) for t in outs] if call is None else call.kinds
+    return node
 
 
 def _widened(values: list) -> list:

@@ -18,7 +18,7 @@ from tdt._core.wrapping import wraps
 from tdt._kernels import chosen_for
 from tdt._kernels._threads import THREADS
 from tdt.autograd._dispatch import _edges_of, apply, number_key, ufunc_of
-from tdt.autograd._node import BackwardPlan, Node, kind_of
+from tdt.autograd._node import BackwardPlan, kind_of, node_of
 from tdt.autograd._node_names import label
 from tdt.autograd._plan import ranks_of
 
@@ -257,7 +257,7 @@ class _Call:
                 )
                 if self.kinds is None:
                     self.kinds = [kind_of(out), *[(r.shape, r.dtype, np) for r in outs[1:]]]
-                node = Node(back, edges, operands, arrays, self.attributes, outs, rest[further:] or None,
+                node = node_of(back, edges, operands, arrays, self.attributes, outs, rest[further:] or None,
                             None if self.gradients is None else self)  # fmt: skip
                 out._edge = (node, 0)
                 if self.label:

@@ -11,7 +11,7 @@ from typing import Any
 from tdt import _backend
 from tdt._core.mode import enable_grad, real, state
 from tdt._core.tensor import LEAF, Tensor, View, alias
-from tdt.autograd._node import BackwardPlan, Node
+from tdt.autograd._node import BackwardPlan, node_of
 from tdt.autograd._op_table import OPS
 
 # The edge of a view created under no_grad: as in PyTorch it requires grad, but its gradient is dropped. No node has it.
@@ -95,7 +95,7 @@ def record(view: View, new: Tensor) -> tuple[Any, int]:
     if back is None:
         back = _backward_plans[mask] = BackwardPlan(OPS["copy_slices"], mask, 2)
     attributes = {"chain": steps, "order": order}
-    return Node(back, edges, (base, new), (base._a, new._a), attributes, (), (steps,)), 0
+    return node_of(back, edges, (base, new), (base._a, new._a), attributes, (), (steps,)), 0
 
 
 def chain(view: View) -> tuple:
