@@ -12,6 +12,7 @@ earn that time back.
 from __future__ import annotations
 
 from tdt._kernels._arrays import (
+    EXPAND,
     PRODUCT,
     add,
     add_to,
@@ -60,6 +61,7 @@ from tdt._kernels._arrays import (
     total,
     triangle,
     variance,
+    view_wrapper,
     zeta,
 )
 from tdt._kernels._conditions import (
@@ -144,6 +146,7 @@ from tdt._kernels._registry import (
     SWITCHES,
     UFUNCS,
     ByShape,
+    Found,
     Kernel,
     allow_tf32,
     chosen,
@@ -178,7 +181,9 @@ __all__ = [
     "PIECE",
     "PRODUCT",
     "SWITCHES",
+    "EXPAND",
     "UFUNCS",
+    "Found",
     "add",
     "add_to",
     "argsorted",
@@ -296,6 +301,7 @@ __all__ = [
     "total",
     "triangle",
     "variance",
+    "view_wrapper",
     "widen",
     "winograd_enabled",
     "zeta",

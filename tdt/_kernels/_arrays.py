@@ -34,7 +34,7 @@ from tdt._kernels._conditions import (
 )
 from tdt._kernels._formulas import FLOAT32, LOWER, from_formula, narrow, widen
 from tdt._kernels._launches import WATCH, watched_copy
-from tdt._kernels._registry import SWITCHES, chosen, gpu_kernel, kernel, lazy
+from tdt._kernels._registry import SWITCHES, Found, chosen, gpu_kernel, kernel, lazy
 from tdt._kernels._threads import THREADS
 
 
@@ -217,6 +217,14 @@ def fold_at_once(name: str, dtype: Any, ndim: int, axis: Any, keepdims: bool, fi
 def join_arrays(arrays: tuple, dim: int, new: bool) -> Any:
     """Small arrays joined, as `_join.join` says; None where it does not take them."""
     return _join()(arrays, dim, new) if SWITCHES.kernels else None
+
+
+EXPAND = Found(lambda key: _expand() if SWITCHES.kernels else lambda x, shape: None)  # of "arrays": `_views.expand`
+
+
+def view_wrapper(kind: type, view: type) -> Any:
+    """A function that makes tensors of views, as `_views.view_wrapper` says; None where there is none."""
+    return _view_wrapper(kind, view) if SWITCHES.kernels else None
 
 
 def join_of(kind: type, view: type) -> Any:
@@ -574,6 +582,7 @@ _sort, _row_order = lazy("order_cpu:sort"), lazy("order_cpu:row_function")
 _argsort, _ranked = lazy("order_cpu:argsort"), lazy("order_cpu:ranked")
 _row_function, _fold_at_once = lazy("fold_cpu:row_function"), lazy("fold_cpu:at_once")
 for_arrays, _join, _join_of = lazy("_gufunc:for_arrays"), lazy("_join:join"), lazy("_join:join_of")
+_expand, _view_wrapper = lazy("_views:expand"), lazy("_views:view_wrapper")
 _logsumexp_over = lazy("fold_cpu:logsumexp")
 _fold_over, _variance_over = lazy("fold_cpu:fold"), lazy("fold_cpu:variance")
 _combined = lazy("arithmetic_cpu:combined")

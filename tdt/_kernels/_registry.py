@@ -75,6 +75,19 @@ def forget() -> None:
         found.clear()
 
 
+class Found(dict):
+    """Functions by a key, each looked for when it is first asked for, and again after `forget`."""
+
+    def __init__(self, find: Callable[[Any], Callable]):
+        super().__init__()
+        self.find = find
+        UFUNCS.append(self)
+
+    def __missing__(self, key: Any) -> Callable:
+        found = self[key] = self.find(key)
+        return found
+
+
 class Kernel:
     """A compiled form of a function for NumPy arrays, and the condition under which it applies."""
 

@@ -19,7 +19,7 @@ from tdt._core.calls import TENSOR_TYPES, as_numbers
 from tdt._core.dtype import ALL_DTYPES, FLOAT, FLOAT8, dtype, of
 from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO, on_sparse
-from tdt._core.tensor import LEAF, Storage, Tensor, View, alias
+from tdt._core.tensor import LEAF, Storage, Tensor, alias
 from tdt._kernels import (
     LARGE_ARITHMETIC,
     chosen,
@@ -36,7 +36,7 @@ from tdt.autograd._node import BackwardPlan, node_of
 from tdt.autograd._op_table import OPS
 from tdt.autograd._plan import NUMBER, Plan, make_plan, ranks_of, wrap_scalars
 from tdt.autograd._views import NOWHERE, edge_of
-from tdt.autograd._wrap import link_view, views, wrap_results
+from tdt.autograd._wrap import WRAPPER, link_view, views, wrap_results
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
@@ -61,8 +61,6 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:  # noqa: C90
     except AttributeError:
         plan = None
     if plan is None or not plan.fast_path or a.__class__ is not ndarray or record is None:
-        if op.multi_view and plan is not None and state.fast_record is False and a.__class__ is ndarray and a.size:
-            return views(op, x, op.forward(np, a, **attributes), attributes)
         return apply(op, (x,), attributes)
     edge = (x._edge if x._view is None else edge_of(x)) if record and op.rules else None
     ufunc: Any = None
@@ -104,51 +102,45 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:  # noqa: C90
 
 
 def view_of(op: Op, x: Any, attributes: dict, how: Callable[[Any, Any], Any], argument: Any) -> Any:
-    """`unary` for an op of all dtypes whose result is a view of `x`; attributes are complete, numbers or tuples of them.
+    """`unary` for an op of all dtypes whose result is a view of `x`, or a tuple of several.
 
     Args:
+        attributes: all of them, numbers or tuples of numbers.
         how: `how(array, argument)` is what the op gives of a NumPy array, or raises where the op raises.
     """
     record = state.fast_record
     if record is None and not op.autocast:
         record = state.uncast_record
     try:
-        a, source = x._a, x._view
+        a = x._a
     except AttributeError:
         return apply(op, (x,), attributes)
     if a.__class__ is not ndarray or record is None:
         return apply(op, (x,), attributes)
-    edge = (x._edge if source is None else edge_of(x)) if record else None
+    edge = (x._edge if x._view is None else edge_of(x)) if record else None
     plan: Any = None
-    if edge is not None and ((plan := op.plans.get(a.dtype)) is None or not plan.fast_path):
+    if edge is not None and ((plan := op.plans.get(a.dtype)) is None or not plan.direct):
         return apply(op, (x,), attributes)
     try:
         result = how(a, argument)
     except (ValueError, IndexError):  # the op's errors have PyTorch's messages
         return apply(op, (x,), attributes)
-    base = result.base
-    out = _new(Tensor)
-    out._a = result
-    out._edge = out._grad = None
-    if not a.size or (base is not a and result is not a and (base is None or base is not a.base)):
-        if op.view is True:
+    if result.__class__ is tuple:
+        if not a.size:
             return apply(op, (x,), attributes)
-        link_view(op, x, out, attributes)
+        outs = views(op, x, result, attributes)
     else:
-        st = out._st = x._st
-        view = out._view = _new(View)
-        view.step = op, attributes, None
-        view.version = st.version
-        view.source = source
-        if source is None:
-            view.base, view.base_array, view.creation_meta = x, a, "" if record else "no_grad"
-        else:
-            view.base, view.base_array = source.base, source.base_array
-            view.creation_meta = source.creation_meta if record else "no_grad"
+        out = WRAPPER["view"](x, result, (op, attributes, None), None if record else "no_grad")
+        if out is None:
+            if op.view is True:
+                return apply(op, (x,), attributes)
+            out = alias(result, None)
+            link_view(op, x, out, attributes)
+        outs = (out,)
     if edge is not None:
         edges = ((x, 0) if edge is LEAF else None if edge is NOWHERE else edge,)
-        _record(op, plan, 1, edges, (x,), (a,), attributes, (out,))
-    return out
+        _record(op, plan, 1, edges, (x,), (a,), attributes, outs)
+    return outs if result.__class__ is tuple else outs[0]
 
 
 def binary(op: Op, x: Any, y: Any) -> Any:

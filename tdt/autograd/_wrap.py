@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tdt import _backend
+from tdt import _backend, _kernels
 from tdt._core.mode import state
 from tdt._core.tensor import Storage, Tensor, View, alias
 
@@ -33,18 +33,34 @@ def wrap_results(op: Op, results: tuple, operands: tuple, attributes: dict) -> t
 
 
 def views(op: Op, x: Tensor, results: tuple, attributes: dict) -> tuple[Tensor, ...]:
-    """Tensors around several views of the memory of `x`."""
-    outs = []
-    storage, source = x._st, x._view
-    creation_meta, version = "multi" if state.fast_record else "no_grad", storage.version
-    base, base_array = (x, x._a) if source is None else (source.base, source.base_array)
-    for k, r in enumerate(results):
-        t = _new(Tensor)
-        t._a, t._st = r, storage
-        t._edge = t._grad = None
-        t._view = View(base, source, (op, attributes, k), version, creation_meta, base_array)
-        outs.append(t)
-    return tuple(outs)
+    """Tensors around several views of the memory of `x`, which has elements."""
+    creation_meta, wrap = "multi" if state.fast_record else "no_grad", WRAPPER["view"]
+    return tuple([wrap(x, r, (op, attributes, k), creation_meta) for k, r in enumerate(results)])
+
+
+def wrap_view(x: Tensor, array: Any, step: tuple, creation_meta: str | None) -> Tensor | None:
+    """The tensor around an array that is a view of x's, by `step`; None for an array of another memory, and for empty ones.
+
+    Args:
+        creation_meta: of this call; None for that of `x`.
+    """
+    a, base = x._a, array.base
+    if not a.size or (base is not a and array is not a and (base is None or base is not a.base)):
+        return None
+    t = _new(Tensor)
+    t._a = array
+    t._edge = t._grad = None
+    st = t._st = x._st
+    source = x._view
+    if source is None:
+        t._view = View(x, None, step, st.version, creation_meta or "", a)
+    else:
+        inherited = source.creation_meta if creation_meta is None else creation_meta
+        t._view = View(source.base, source, step, st.version, inherited, source.base_array)
+    return t
+
+
+WRAPPER = _kernels.Found(lambda key: _kernels.view_wrapper(Tensor, View) or wrap_view)
 
 
 def link_view(op: Op, x: Tensor, t: Tensor, attributes: dict, k: int | None = None) -> None:

@@ -181,9 +181,14 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
     >>> tdt.movedim(tdt.zeros(2, 3, 4), 0, -1).shape
     tdt.Size([3, 4, 2])
     """
-    n = input.ndim
-    sources = [wrap_dim(d, n) for d in ((source,) if is_int(source) else source)]
-    targets = [wrap_dim(d, n) for d in ((destination,) if is_int(destination) else destination)]
+    order = _moved(input._a.ndim, as_shape((source,)), as_shape((destination,)))
+    return view_of(_permute, input, {"dims": order}, ndarray.transpose, order)
+
+
+@functools.lru_cache
+def _moved(n: int, source: tuple[int, ...], destination: tuple[int, ...]) -> tuple[int, ...]:
+    """The order of `n` dimensions of which some are moved."""
+    sources, targets = [wrap_dim(d, n) for d in source], [wrap_dim(d, n) for d in destination]
     if len(sources) != len(targets):
         raise RuntimeError(
             f"movedim: Invalid source or destination dims: source ({sources} dims) should contain the same number "
@@ -194,8 +199,7 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
             raise RuntimeError(f"movedim: repeated dim in `{name}` ({dims})")
     rest = iter([d for d in range(n) if d not in sources])
     moved = dict(zip(targets, sources, strict=True))
-    dims = tuple([moved[i] if i in moved else next(rest) for i in range(n)])
-    return view_of(_permute, input, {"dims": dims}, ndarray.transpose, dims)
+    return tuple([moved[i] if i in moved else next(rest) for i in range(n)])
 
 
 moveaxis = function_alias("moveaxis", of=movedim)
@@ -304,7 +308,7 @@ def H(self: Tensor) -> Tensor:
 @tensor_property
 def mT(self: Tensor) -> Tensor:
     """The last two dimensions swapped; RuntimeError for fewer than two."""
-    return _matrices(self, "mT").transpose(-2, -1)
+    return transpose(_matrices(self, "mT"), -2, -1)
 
 
 @tensor_property
@@ -314,7 +318,7 @@ def mH(self: Tensor) -> Tensor:
 
 
 def _matrices(self: Tensor, name: str) -> Tensor:
-    if self.ndim < 2:
+    if self._a.ndim < 2:
         raise RuntimeError(
             f"tensor.{name} is only supported on matrices or batches of matrices. Got {self.ndim}-D tensor."
         )

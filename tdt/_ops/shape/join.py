@@ -17,8 +17,8 @@ from tdt._core.methods import function_alias, method
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor, View, wrap
 from tdt._core.writing import refuse_shared
-from tdt._ops._common import is_int, wrap_dim
-from tdt._ops.shape.views import _expand, _reshape, expand_array
+from tdt._ops._common import expanded_array, is_int, wrap_dim
+from tdt._ops.shape.views import _expand, _reshape
 from tdt.autograd._dispatch import apply, unary, view_of
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op
@@ -137,15 +137,11 @@ def _small(tensors: Any, dim: Any, new: bool) -> Tensor | None:
     recorded = state.fast_record
     if recorded is None or dim.__class__ is not int:
         return None
-    join = _join.get("tensors")
-    if join is None:
-        join = _join["tensors"] = _kernels.join_of(Tensor, View) or (lambda *args: None)
-    array = join(tensors, dim, new, recorded)
+    array = _join["tensors"](tensors, dim, new, recorded)
     return None if array is None else wrap(array)
 
 
-_join: dict[str, Any] = {}
-_kernels.UFUNCS.append(_join)
+_join = _kernels.Found(lambda key: _kernels.join_of(Tensor, View) or (lambda *args: None))
 
 
 def _arrays_of(tensors: Any) -> list[np.ndarray] | None:
@@ -568,7 +564,7 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: Literal["ij", "xy"] 
     grids = [
         view_of(_reshape, x, {"shape": way}, np.ndarray.reshape, way) for x, way in zip(vectors, ways, strict=True)
     ]
-    grids = [view_of(_expand, x, {"shape": shape}, expand_array, shape) for x in grids]
+    grids = [view_of(_expand, x, {"shape": shape}, expanded_array, shape) for x in grids]
     if swap:
         grids[:2] = grids[1::-1]
     return tuple(grids)

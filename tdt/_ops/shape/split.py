@@ -18,6 +18,7 @@ from tdt._core.mode import relation_read
 from tdt._core.tensor import Tensor
 from tdt._ops._common import tensor_argument, wrap_dim
 from tdt._ops.shape.views import ALL_OF, slice_view
+from tdt.autograd._dispatch import view_of
 from tdt.autograd._in_place_methods import by_view
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
@@ -31,7 +32,11 @@ __all__ = [
 
 @op(multi_view=True, float8=FLOAT8S)
 def _split(xp: ModuleType, x: Any, *, sizes: tuple[int, ...], dim: int) -> tuple[Any, ...]:
-    return tuple([x[part] for part in _parts(sizes, dim)])
+    return _taken(x, _parts(sizes, dim))
+
+
+def _taken(x: Any, parts: list[tuple[slice, ...]]) -> tuple[Any, ...]:
+    return tuple([x[part] for part in parts])
 
 
 @functools.lru_cache(256)
@@ -77,6 +82,10 @@ def _joined(xp: ModuleType, parts: list, dim: int) -> Any:
 
 @op(multi_view=True, float8=FLOAT8S)
 def _unbind(xp: ModuleType, x: Any, *, dim: int) -> tuple[Any, ...]:
+    return _unbound(x, dim)
+
+
+def _unbound(x: Any, dim: int) -> tuple[Any, ...]:
     if not dim and x.ndim > 1:
         return tuple(x)
     before = (slice(None),) * dim
@@ -121,10 +130,22 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int 
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
     if size == 0 and n:
         raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
+    return _split_into(tensor, _equal_sizes(n, size), d)
+
+
+@functools.lru_cache
+def _equal_sizes(n: int, size: int) -> tuple[int, ...]:
+    """The sizes of parts of `size` entries of `n`, the last possibly smaller."""
     sizes = [size] * (n // size if size else 1)
     if size and (n % size or not n):
         sizes.append(n % size)
-    return _split(tensor, sizes=tuple(sizes), dim=d)
+    return tuple(sizes)
+
+
+def _split_into(x: Tensor, sizes: tuple[int, ...], dim: int) -> tuple[Tensor, ...]:
+    """`_split`."""
+    out: tuple[Tensor, ...] = view_of(_split, x, {"sizes": sizes, "dim": dim}, _taken, _parts(sizes, dim))
+    return out
 
 
 @method()
@@ -154,7 +175,7 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
             "dimension "
             f"{d}), but got split_sizes={list(sizes)}"
         )
-    return _split(input, sizes=sizes, dim=d)
+    return _split_into(input, sizes, d)
 
 
 @method()
@@ -178,9 +199,8 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     d = wrap_dim(dim, len(shape))
     size = -(-shape[d] // chunks)
     if not size:
-        return _split(input, sizes=(0,) * chunks, dim=d)
-    rest = shape[d] % size
-    return _split(input, sizes=(size,) * (shape[d] // size) + ((rest,) if rest else ()), dim=d)
+        return _split_into(input, (0,) * chunks, d)
+    return _split_into(input, _equal_sizes(shape[d], size), d)
 
 
 @method()
@@ -207,7 +227,7 @@ def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tenso
         if cuts <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {cuts}")
         big, extra = divmod(n, cuts)
-        return _split(input, sizes=(big + 1,) * extra + (big,) * (cuts - extra), dim=d)
+        return _split_into(input, (big + 1,) * extra + (big,) * (cuts - extra), d)
     if isinstance(cuts, str):
         raise TypeError(
             f"tensor_split() received an invalid combination of arguments - got (Tensor, {type(cuts).__name__})"
@@ -296,7 +316,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     d = wrap_dim(dim, input.ndim)
     if not input.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
-    return _unbind(input, dim=d)
+    return view_of(_unbind, input, {"dim": d}, _unbound, d)
 
 
 def _single_views(x: Tensor, parts: tuple[Tensor, ...], dim: int) -> tuple[Tensor, ...]:

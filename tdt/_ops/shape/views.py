@@ -20,7 +20,7 @@ from tdt._core.dtype import FLOAT8S
 from tdt._core.methods import method
 from tdt._core.tensor import Size, Tensor
 from tdt._kernels import chosen, gpu_kernel, gpu_words, reshaped
-from tdt._ops._common import expanded, tensor_argument, wrap_dim
+from tdt._ops._common import expanded, expanded_array, tensor_argument, wrap_dim
 from tdt.autograd._dispatch import view_of
 from tdt.autograd._node import sum_to
 from tdt.autograd._op import op
@@ -151,11 +151,6 @@ def _expand(xp: ModuleType, x: Any, *, shape: tuple[int, ...]) -> Any:
     return x[...] if x.shape == shape else expanded(xp, x, shape)
 
 
-def expand_array(x: ndarray, shape: tuple[int, ...]) -> ndarray:
-    """What `_expand` gives of a NumPy array."""
-    return x[...] if x.shape == shape else expanded(np, x, shape)
-
-
 @_expand.vjp("x")
 def _(g: Tensor, x_shape: tuple[int, ...]) -> Tensor:
     return sum_to(g, x_shape)
@@ -187,7 +182,7 @@ def expand(input: Tensor, *sizes: int | Sequence[int], implicit: bool = False) -
     target = _expanded_shape(input._a.shape, sizes)
     if target is None:
         raise _cannot_expand(input, sizes)
-    return view_of(_expand, input, {"shape": target}, expand_array, target)
+    return view_of(_expand, input, {"shape": target}, expanded_array, target)
 
 
 @functools.lru_cache
