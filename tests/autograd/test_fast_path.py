@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 import tdt
+from tdt._kernels import Found
 from tdt._ops.linalg import products
 from tdt._ops.shape import join
+from tdt.autograd import _dispatch
 
 CALLS = 4  # the first makes the op's plan, the second finds the path, the third takes it
 
@@ -84,6 +86,10 @@ class Forgetting(dict):
         pass
 
 
+class ForgettingFound(Forgetting, Found):
+    """Functions are found anew for every call."""
+
+
 class Off(dict):
     """Another thread, which has switched kernels off, saves that there is no short way."""
 
@@ -94,8 +100,10 @@ class Off(dict):
 @pytest.mark.parametrize("kind", [Forgetting, Off])
 def test_another_thread_may_change_what_is_saved(kind, monkeypatch):
     monkeypatch.setattr(products._short_trace, "saved", kind())
-    monkeypatch.setattr(join, "_join", Forgetting())
+    monkeypatch.setattr(join, "_join", ForgettingFound(join._join.find))
+    monkeypatch.setattr(_dispatch, "WRAPPER", ForgettingFound(_dispatch.WRAPPER.find))
     x = tdt.ones(3, 47 if kind is Off else 49)
     for _ in range(CALLS):
         assert tdt.trace(x) == 3
         assert tdt.stack([x, x]).shape == (2, *x.shape)
+        assert x.t()._base is x
