@@ -219,7 +219,11 @@ def join_arrays(arrays: tuple, dim: int, new: bool) -> Any:
     return _join()(arrays, dim, new) if SWITCHES.kernels else None
 
 
-EXPAND = Found(lambda key: _expand() if SWITCHES.kernels else lambda x, shape: None)  # of "arrays": `_views.expand`
+def _unexpanded(x: np.ndarray, shape: tuple[int, ...]) -> None:
+    """Leave it to NumPy."""
+
+
+EXPAND = Found(lambda key: _expand() if SWITCHES.kernels else _unexpanded, _unexpanded)  # of "arrays": `_views.expand`
 
 
 def view_wrapper(kind: type, view: type) -> Any:

@@ -40,6 +40,7 @@ class Switches:
 SWITCHES = Switches()
 # Plans, ufuncs and kernels that calls have found; emptied when kernels are switched or the default dtype changes.
 UFUNCS: list[dict] = []
+FEW_CALLS = 100  # with small arrays, for which no code is loaded
 
 
 def enabled() -> bool:
@@ -76,16 +77,33 @@ def forget() -> None:
 
 
 class Found(dict):
-    """Functions by a key, each looked for when it is first asked for, and again after `forget`."""
+    """Functions by a key, each looked for when it is first asked for, and again after `forget`.
 
-    def __init__(self, find: Callable[[Any], Callable]):
+    Args:
+        first: takes the first `FEW_CALLS` calls of each, so that a short script loads no code.
+    """
+
+    def __init__(self, find: Callable[[Any], Callable], first: Callable | None = None):
         super().__init__()
-        self.find = find
+        self.find, self.first = find, first
         UFUNCS.append(self)
 
     def __missing__(self, key: Any) -> Callable:
-        found = self[key] = self.find(key)
+        found = self[key] = self.find(key) if self.first is None else self._counted(key, self.first)
         return found
+
+    def _counted(self, key: Any, first: Callable) -> Callable:
+        """`first`, until it has been called a few times."""
+        left = FEW_CALLS
+
+        def call(*args: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                self[key] = self.find(key)
+            return first(*args)
+
+        return call
 
 
 class Kernel:

@@ -21,6 +21,7 @@ from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO, on_sparse
 from tdt._core.tensor import LEAF, Storage, Tensor, alias
 from tdt._kernels import (
+    FEW_CALLS,
     LARGE_ARITHMETIC,
     chosen,
     chosen_for,
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
 DIFFERENTIABLE = frozenset(d.np for d in ALL_DTYPES + FLOAT8 if d.category >= FLOAT)
 NO_ATTRIBUTES: dict[str, Any] = {}
-FEW_CALLS = 100  # of the arithmetic of small arrays, for which no code is loaded
 MOST_UFUNCS = 1000  # of an op: by the values of its numbers
 ndarray = np.ndarray
 _new = object.__new__

@@ -60,7 +60,7 @@ def wrap_view(x: Tensor, array: Any, step: tuple, creation_meta: str | None) -> 
     return t
 
 
-WRAPPER = _kernels.Found(lambda key: _kernels.view_wrapper(Tensor, View) or wrap_view)
+WRAPPER = _kernels.Found(lambda key: _kernels.view_wrapper(Tensor, View) or wrap_view, wrap_view)
 
 
 def link_view(op: Op, x: Tensor, t: Tensor, attributes: dict, k: int | None = None) -> None:

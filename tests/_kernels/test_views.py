@@ -40,14 +40,14 @@ def numbers(*shape: int, dtype: str = "f") -> np.ndarray:
     ],
 )
 def test_arrays_are_expanded_as_by_numpy(array, shape):
-    found, wanted = expand()(array, shape), np.broadcast_to(array, shape)
-    np.testing.assert_array_equal(found, wanted, strict=True)
+    found, expected = expand()(array, shape), np.broadcast_to(array, shape)
+    np.testing.assert_array_equal(found, expected, strict=True)
     assert np.may_share_memory(found, array) or not found.size
     assert found.flags.writeable and found.flags.aligned == array.flags.aligned
     assert found.base is (array if array.base is None else array.base)
-    assert found.flags.c_contiguous == wanted.flags.c_contiguous
+    assert found.flags.c_contiguous == expected.flags.c_contiguous
     strides = [s for s, n in zip(found.strides, shape, strict=True) if n > 1]
-    assert strides == [s for s, n in zip(wanted.strides, shape, strict=True) if n > 1] or not found.size
+    assert strides == [s for s, n in zip(expected.strides, shape, strict=True) if n > 1] or not found.size
 
 
 def test_what_cannot_be_written_to_stays_so():
@@ -86,11 +86,11 @@ VIEW_OF_BASE = BASE[1:]
 @pytest.mark.parametrize("x", [BASE, VIEW_OF_BASE, tdt.nn.Parameter(tdt.ones(2, 3)), tdt.from_numpy(numbers(4, 2).T)])
 def test_tensors_of_views_are_those_of_python(x, meta):
     array = x._a[::2]
-    found, wanted = wrap(x, array, STEP, meta), wrap_view(x, array, STEP, meta)
+    found, expected = wrap(x, array, STEP, meta), wrap_view(x, array, STEP, meta)
     assert type(found) is tdt.Tensor
-    wanted = described(wanted)
+    expected = described(expected)
     for name, value in described(found).items():
-        assert value is wanted[name] or value == wanted[name], name
+        assert value is expected[name] or value == expected[name], name
     found.note = 1
     assert found.note == 1 and found._view.step is STEP
 
