@@ -142,6 +142,7 @@ from tdt._kernels._gpu_conditions import (
     on_one_gpu,
 )
 from tdt._kernels._registry import (
+    FEW_CALLS,
     KERNELS,
     SWITCHES,
     UFUNCS,
@@ -183,6 +184,7 @@ __all__ = [
     "SWITCHES",
     "EXPAND",
     "UFUNCS",
+    "FEW_CALLS",
     "Found",
     "add",
     "add_to",
