@@ -288,11 +288,6 @@ class Code:
         self.declared.add(f"declare {kind} @{name}({', '.join(a.kind for a in args)})")
         return self.new(kind, f"call {kind} @{name}({', '.join(f'{a.kind} {a.name}' for a in args)})")
 
-    def procedure(self, name: str, *args: Value) -> None:
-        """Call a function of the C library that returns nothing."""
-        self.declared.add(f"declare void @{name}({', '.join(a.kind for a in args)})")
-        self.lines.append(f"  call void @{name}({', '.join(f'{a.kind} {a.name}' for a in args)})")
-
     def define(self, name: str, kinds: Sequence[str], write: Callable[..., None]) -> Callable[..., None]:
         """A function of the module: `write(code, *parameters)` writes it; returns what calls it with values or integers."""
         inner = Code()

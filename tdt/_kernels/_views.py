@@ -6,7 +6,6 @@ To fill the slots of a tensor and of its View takes Python as long as NumPy take
 from __future__ import annotations
 
 import functools
-import struct
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -14,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from tdt._kernels._addresses import ADDRESS
-from tdt._kernels._builtin import CLASS, NEW_FROM_DTYPE, array_function, created
-from tdt._kernels._code import Code, Value, built_in
-from tdt._kernels._native import linked
-from tdt._kernels._quick import DTYPE, FLAGS, NDIM, SHAPE, STRIDES
+from tdt._kernels._builtin import CLASS, NEW_FROM_DTYPE, array_function
+from tdt._kernels._builtin_code import DTYPE, FLAGS, NDIM, SHAPE, STRIDES, BuiltIn, linked_built_in
+from tdt._kernels._code import Value
 from tdt._kernels._references import place_of
 
 EXPAND, WRAP = "tdt_expand", "tdt_wrap_view"
@@ -39,8 +37,7 @@ VIEW_SLOTS = ("base", "source", "step", "version", "creation_meta", "base_array"
 def expand() -> Callable[[Any, Any], np.ndarray | None]:
     """`(array, shape)`: the view of an array with dimensions of size 1 repeated; None unless the shape is a tuple that fits."""
     words = [*map(id, (np.ndarray, None, tuple)), array_function(NEW_FROM_DTYPE), array_function(SET_BASE)]
-    [function] = linked("expand", [EXPAND], lambda: built_in(EXPAND, _write_expand), optimize=True, vectorize=False)
-    return created(EXPAND, function, struct.pack(f"={len(words)}q", *words))
+    return linked_built_in("expand", EXPAND, _Expand, words)
 
 
 @functools.cache
@@ -57,102 +54,138 @@ def view_wrapper(kind: type, view: type) -> Callable[[Any, Any, tuple, str | Non
     if None in places:
         return None
     words = [*map(id, (np.ndarray, None, kind, view, VERSION, EMPTY)), *places]
-    [function] = linked("wrapped-view", [WRAP], lambda: built_in(WRAP, _write_wrapper), optimize=True, vectorize=False)
-    return created(WRAP, function, struct.pack(f"={len(words)}q", *words))
+    return linked_built_in("wrapped-view", WRAP, _Wrapper, words)
 
 
-def _number(value: Value) -> Value:
-    """An object's address."""
-    return value.code.cast(value, "i64")
+class _OfArray(BuiltIn):
+    """A function that returns None for what it does not take."""
+
+    def object_at(self, place: int) -> Value:
+        """An object whose address is a word of `self`; with place < 0, the address 0."""
+        return self.code.cast(self.word(place) if place >= 0 else self.code.value(0, "i64"), "ptr")
+
+    def number(self, value: Value) -> Value:
+        """An object's address."""
+        return self.code.cast(value, "i64")
+
+    def refuse(self, test: Value) -> None:
+        """Return None where a test holds."""
+        with self.code.when(test):
+            none = self.object_at(NONE)
+            self.call_void("Py_IncRef", none)
+            self.leave(none)
+
+    def fail(self, test: Value, *owned: Value) -> None:
+        """Raise Python's error where a test holds, and give up references."""
+        with self.code.when(test):
+            for each in owned:
+                self.call_void("Py_DecRef", each)
+            self.leave(self.object_at(-1))
 
 
-def _field(kind: str, owner: Value, place: Any) -> Value:
-    """What an object has at a place."""
-    return owner.code.load(kind, owner.code.at("i8", owner, place))
+class _Expand(_OfArray):
+    """The function that expands an array."""
+
+    def write(self) -> None:
+        code = self.code
+        array, target = (code.load("ptr", self.arguments, k) for k in range(2))
+        self.refuse(self.field("i64", array, CLASS) != self.word(ARRAY))
+        self.refuse(self.field("i64", target, CLASS) != self.word(TUPLE))
+        count = code.function("PyTuple_Size", "i64", target)
+        extra = count - code.cast(self.field("i32", array, NDIM), "i64")
+        self.refuse((extra < 0) | (count > MOST_DIMS))
+        sizes, steps = (code.array("i64", MOST_DIMS) for _ in range(2))
+        shape, strides = (self.field("ptr", array, place) for place in (SHAPE, STRIDES))
+        with code.loop(0, count) as d:
+            size = code.function("PyLong_AsLongLong", "i64", code.function("PyTuple_GetItem", "ptr", target, d))
+            with code.when(size < 0):
+                self.fail(self.number(code.function("PyErr_Occurred", "ptr")) != 0)
+            self.refuse(size < 0)
+            step = code.variable("i64", 0)
+            with code.when(d >= extra):
+                old = code.load("i64", shape, d - extra)
+                self.refuse((old != 1) & (old != size))
+                step.set(code.select(old == size, code.load("i64", strides, d - extra), 0))
+            code.store(size, sizes, d)
+            code.store(step.get(), steps, d)
+        self.end(self.new_view(array, count, sizes, steps))
+
+    def new_view(self, array: Value, count: Value, sizes: Value, steps: Value) -> Value:
+        """The array of these sizes and strides on the memory of another one."""
+        code = self.code
+        dtype, data = self.field("ptr", array, DTYPE), self.field("ptr", array, ADDRESS)
+        flags = self.field("i32", array, FLAGS) & WRITABLE
+        self.call_void("Py_IncRef", dtype)  # the new array's reference
+        count, nothing = code.cast(count, "i32"), self.object_at(-1)
+        parameters = (self.object_at(ARRAY), dtype, count, sizes, steps, data, flags, nothing)
+        given = ", ".join(f"{p.kind} {p.name}" for p in parameters)
+        out = code.new("ptr", f"call ptr {self.object_at(NEW).name}({given})")
+        self.fail(self.number(out) == 0)
+        self.call_void("Py_IncRef", array)  # the base's, also where this fails
+        text = f"call i32 {self.object_at(SET).name}(ptr {out.name}, ptr {array.name})"
+        self.fail(code.new("i32", text) != 0, out)
+        return out
 
 
-def _leave(test: Value, result: Value, *owned: Value) -> None:
-    """Return a new reference to an object where a test holds, or an error for the address 0; give up those to `owned`."""
-    code = test.code
-    with code.when(test):
-        for each in owned:
-            code.procedure("Py_DecRef", each)
-        code.procedure("Py_IncRef", result)  # which does nothing for 0
-        code.lines.append(f"  ret ptr {result.name}")
-        code.place(code.label())
+class _Wrapper(_OfArray):
+    """The function that wraps a view.
 
+    Attributes:
+        x, array, step, meta: its arguments; `a`: the array of `x`.
+    """
 
-def _write_expand(code: Code, word: Callable[[Any], Value], arguments: Value, *rest: Value) -> None:
-    array, target = (code.load("ptr", arguments, k) for k in range(2))
-    none, nothing = (code.cast(value, "ptr") for value in (word(NONE), code.value(0, "i64")))
-    _leave((_field("i64", array, CLASS) != word(ARRAY)) | (_field("i64", target, CLASS) != word(TUPLE)), none)
-    count = code.function("PyTuple_Size", "i64", target)
-    extra = count - code.cast(_field("i32", array, NDIM), "i64")
-    _leave((extra < 0) | (count > MOST_DIMS), none)
-    sizes, steps = (code.array("i64", MOST_DIMS) for _ in range(2))
-    shape, strides = (_field("ptr", array, place) for place in (SHAPE, STRIDES))
-    with code.loop(0, count) as d:
-        size = code.function("PyLong_AsLongLong", "i64", code.function("PyTuple_GetItem", "ptr", target, d))
-        _leave(size < 0, code.select(_number(code.function("PyErr_Occurred", "ptr")) == 0, none, nothing))
-        step = code.variable("i64", 0)
-        with code.when(d >= extra):
-            old = code.load("i64", shape, d - extra)
-            _leave((old != 1) & (old != size), none)
-            step.set(code.select(old == size, code.load("i64", strides, d - extra), 0))
-        code.store(size, sizes, d)
-        code.store(step.get(), steps, d)
-    dtype, data = _field("ptr", array, DTYPE), _field("ptr", array, ADDRESS)
-    flags = _field("i32", array, FLAGS) & WRITABLE
-    code.procedure("Py_IncRef", dtype)  # the new array's reference
-    parameters = (code.cast(word(ARRAY), "ptr"), dtype, code.cast(count, "i32"), sizes, steps, data, flags, nothing)
-    new, set_base = (code.cast(word(k), "ptr").name for k in (NEW, SET))
-    out = code.new("ptr", f"call ptr {new}({', '.join(f'{p.kind} {p.name}' for p in parameters)})")
-    _leave(_number(out) == 0, nothing)
-    code.procedure("Py_IncRef", array)  # the base's, also where this fails
-    failed = code.new("i32", f"call i32 {set_base}(ptr {out.name}, ptr {array.name})") != 0
-    _leave(failed, nothing, out)
-    code.lines.append(f"  ret ptr {out.name}")
+    a: Value
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.x, self.array, self.step, self.meta = (self.code.load("ptr", self.arguments, k) for k in range(4))
 
-def _write_wrapper(code: Code, word: Callable[[Any], Value], arguments: Value, *rest: Value) -> None:
-    x, array, step, meta = (code.load("ptr", arguments, k) for k in range(4))
-    none, nothing = (code.cast(value, "ptr") for value in (word(NONE), code.value(0, "i64")))
-    own = _field("ptr", x, CLASS)
-    with code.when(_number(own) != word(TENSOR)):
-        _leave(code.function("PyType_IsSubtype", "i32", own, code.cast(word(TENSOR), "ptr")) == 0, none)
-    a = _field("ptr", x, word(A))
-    _leave(_number(a) == 0, none)
-    _leave((_field("i64", a, CLASS) != word(ARRAY)) | (_field("i64", array, CLASS) != word(ARRAY)), none)
-    memory = _field("i64", array, BASE)
-    shares = (
-        (memory == _number(a)) | ((memory != 0) & (memory == _field("i64", a, BASE))) | (_number(array) == _number(a))
-    )
-    empty, shape = code.variable("i1", ~shares), _field("ptr", a, SHAPE)
-    with code.loop(0, code.cast(_field("i32", a, NDIM), "i64")) as d:
-        empty.set(empty.get() | (code.load("i64", shape, d) == 0))
-    _leave(empty.get(), none)
+    def write(self) -> None:
+        code, x = self.code, self.x
+        self.check_tensor()
+        self.check_memory()
+        storage, source = self.field("ptr", x, self.word(STORAGE)), self.field("ptr", x, self.word(RELATION))
+        version = code.function("PyObject_GetAttr", "ptr", storage, self.object_at(NAME))
+        self.fail(self.number(version) == 0)
+        view = code.function("PyType_GenericAlloc", "ptr", self.object_at(VIEW), code.value(0, "i64"))
+        self.fail(self.number(view) == 0, version)
+        out = code.function("PyType_GenericAlloc", "ptr", self.object_at(TENSOR), code.value(0, "i64"))
+        self.fail(self.number(out) == 0, version, view)
+        base, base_array, inherited = (code.variable("ptr", v) for v in (x, self.a, self.object_at(ROOT)))
+        with code.when(self.number(source) != self.word(NONE)):
+            for variable, place in ((base, BASE_TENSOR), (base_array, BASE_ARRAY), (inherited, META)):
+                variable.set(self.field("ptr", source, self.word(place)))
+        with code.when(self.number(self.meta) != self.word(NONE)):
+            inherited.set(self.meta)
+        none = self.object_at(NONE)
+        filled = (
+            (view, BASE_TENSOR, base.get()), (view, BASE_ARRAY, base_array.get()), (view, META, inherited.get()),
+            (view, SOURCE, source), (view, STEP, self.step), (view, AT, version), (out, RELATION, view),
+            (out, A, self.array), (out, STORAGE, storage), (out, EDGE, none), (out, GRAD, none),
+        )  # fmt: skip
+        for owner, place, value in filled:
+            if value is not version and value is not view:  # of which this function has references
+                self.call_void("Py_IncRef", value)
+            code.store(value, code.at("i8", owner, self.word(place)))
+        self.end(out)
 
-    storage, source = _field("ptr", x, word(STORAGE)), _field("ptr", x, word(RELATION))
-    version = code.function("PyObject_GetAttr", "ptr", storage, code.cast(word(NAME), "ptr"))
-    _leave(_number(version) == 0, nothing)
-    view = code.function("PyType_GenericAlloc", "ptr", code.cast(word(VIEW), "ptr"), code.value(0, "i64"))
-    _leave(_number(view) == 0, nothing, version)
-    out = code.function("PyType_GenericAlloc", "ptr", code.cast(word(TENSOR), "ptr"), code.value(0, "i64"))
-    _leave(_number(out) == 0, nothing, version, view)
+    def check_tensor(self) -> None:
+        """Refuse what is no tensor."""
+        own = self.field("ptr", self.x, CLASS)
+        with self.code.when(self.number(own) != self.word(TENSOR)):
+            self.refuse(self.code.function("PyType_IsSubtype", "i32", own, self.object_at(TENSOR)) == 0)
+        self.a = self.field("ptr", self.x, self.word(A))
+        self.refuse(self.number(self.a) == 0)
 
-    base, base_array, inherited = (code.variable("ptr", v) for v in (x, a, code.cast(word(ROOT), "ptr")))
-    with code.when(_number(source) != word(NONE)):
-        for variable, place in ((base, BASE_TENSOR), (base_array, BASE_ARRAY), (inherited, META)):
-            variable.set(_field("ptr", source, word(place)))
-    with code.when(_number(meta) != word(NONE)):
-        inherited.set(meta)
-    filled = (
-        (view, BASE_TENSOR, base.get()), (view, BASE_ARRAY, base_array.get()), (view, META, inherited.get()),
-        (view, SOURCE, source), (view, STEP, step), (view, AT, version), (out, RELATION, view), (out, A, array),
-        (out, STORAGE, storage), (out, EDGE, none), (out, GRAD, none),
-    )  # fmt: skip
-    for owner, place, value in filled:
-        if value is not version and value is not view:  # of which this function has references
-            code.procedure("Py_IncRef", value)
-        code.store(value, code.at("i8", owner, word(place)))
-    code.lines.append(f"  ret ptr {out.name}")
+    def check_memory(self) -> None:
+        """Refuse an array of another memory than the tensor's, and empty ones."""
+        code, a, array = self.code, self.a, self.array
+        for each in (a, array):
+            self.refuse(self.field("i64", each, CLASS) != self.word(ARRAY))
+        memory = self.field("i64", array, BASE)
+        owns = (memory == self.number(a)) | (self.number(array) == self.number(a))
+        refused = code.variable("i1", ~(owns | ((memory != 0) & (memory == self.field("i64", a, BASE)))))
+        shape = self.field("ptr", a, SHAPE)
+        with code.loop(0, code.cast(self.field("i32", a, NDIM), "i64")) as d:
+            refused.set(refused.get() | (code.load("i64", shape, d) == 0))
+        self.refuse(refused.get())
