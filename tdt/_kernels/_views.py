@@ -117,9 +117,9 @@ class _Expand(_OfArray):
         flags = self.field("i32", array, FLAGS) & WRITABLE
         self.call_void("Py_IncRef", dtype)  # the new array's reference
         count, nothing = code.cast(count, "i32"), self.object_at(-1)
-        parameters = (self.object_at(ARRAY), dtype, count, sizes, steps, data, flags, nothing)
-        given = ", ".join(f"{p.kind} {p.name}" for p in parameters)
-        out = code.new("ptr", f"call ptr {self.object_at(NEW).name}({given})")
+        values = (self.object_at(ARRAY), dtype, count, sizes, steps, data, flags, nothing)
+        arguments = ", ".join(f"{p.kind} {p.name}" for p in values)
+        out = code.new("ptr", f"call ptr {self.object_at(NEW).name}({arguments})")
         self.fail(self.number(out) == 0)
         self.call_void("Py_IncRef", array)  # the base's, also where this fails
         text = f"call i32 {self.object_at(SET).name}(ptr {out.name}, ptr {array.name})"
