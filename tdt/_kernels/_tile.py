@@ -50,6 +50,7 @@ OF_16_REGISTERS = {(6, 2): 1.0, (4, 3): 1.0, (12, 1): 0.8}
 # {vectors a row: rows at most} where the rows lie together, so that one register addresses all; cycles of a step of its own.
 MOST_ROWS_TOGETHER = {4: 6, 3: 9, 2: 14, 1: 24}
 STEP = 1
+MOST_FEW_ROWS, FEW = {7: 1, 5: 2, 4: 2, 3: 4, 2: 6}, 8  # as above in 16 registers, for fewer rows than that
 EDGE_TIME = 1.05  # of a tile that is narrower than its panels, times that of its steps
 
 
@@ -101,11 +102,13 @@ def choose_with_edge(columns: int, width: int | None = None) -> Shape:
 
 @functools.cache
 def choose_for(rows: int, columns: int, width: int | None = None) -> Shape:
-    """As `choose`, for so many rows in all, which lie together: in 32 registers a tile may have any number of them."""
+    """As `choose`, for so many rows in all, which are few, or lie together: in 32 registers a tile may have any number of them."""
     width = width or vector_width()
-    if width < 16:
+    few = width < 16
+    if few and rows >= FEW:
         return choose(columns, width)
-    shapes = [Shape(r, v, width) for v, most in MOST_ROWS_TOGETHER.items() for r in range(1, most + 1)]
+    most_rows = MOST_FEW_ROWS if few else MOST_ROWS_TOGETHER
+    shapes = [Shape(r, v, width) for v, most in most_rows.items() for r in range(1, most + 1)]
 
     def time(shape: Shape) -> float:
         return -(-rows // shape.rows) * -(-columns // shape.columns) * shape.cycles

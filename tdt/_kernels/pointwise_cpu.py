@@ -38,6 +38,9 @@ FEW_ROWS = 8  # fewer than a tile usually has
 CACHED = 5 << 16  # floats of a sample that stay in a level-two cache, where they are read as they lie
 FAR = 1 << 20  # floats of all samples that lie in no level-two cache
 FEW_TIMES = 64  # rows up to which that pays for shallow products too
+# Floats so many of which, and multiples, are between numbers in the same set of a level-one cache, and how many lines it has:
+# more lines that several tiles of rows read are packed for vectors of eight, of which a tile reads one cache line of each.
+SET, WAYS = 1024, 8
 SHALLOW = 64  # depth up to which writing the result counts most: it is written row by row then
 NEAR = 6144  # floats of shallow panels that stay in a level-one cache
 WASTE = 1.08  # columns of tiles for each pixel from which on samples share tiles
@@ -254,6 +257,7 @@ def _plan(count: int, rows: int, depth: int, pixels: int, biased: bool) -> tuple
     if (
         depth * pixels <= CACHED
         and (rows <= FEW_TIMES or depth > SHALLOW)
+        and not (pixels % SET == 0 and rows > shape.rows and depth > WAYS and shape.width < 16)
         and (plan := _plan_in_place(count, rows, depth, pixels, biased))
     ):
         return plan

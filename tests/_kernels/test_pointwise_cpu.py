@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from tdt._backend.layout import is_channels_last, to_front, to_last
 from tdt._kernels import KERNELS, _pool, pointwise_cpu, volume_cpu
+from tdt._kernels._tile import choose, choose_for
 from tdt._ops.nn import conv as portable
 from tests.helpers import require_torch
 
@@ -24,6 +26,9 @@ CASES = [
     (2, 5, 7, (6, 9), (2, 3), (2, 3)),
     (5, 24, 6, (1, 1), (1, 1), (1, 1)),
     (2, 16, 16, (30, 300), (1, 1), (1, 3)),
+    (2, 20, 2, (33, 40), (1, 1), (1, 1)),
+    (2, 20, 2, (32, 32), (1, 1), (1, 1)),
+    (2, 20, 33, (32, 64), (1, 1), (1, 1)),
 ]
 NAMES = "conv", "conv_input_grad", "conv_weight_grad"
 
@@ -126,4 +131,19 @@ def test_images_that_are_read_where_they_lie_give_the_bits_of_packed_ones(case, 
     monkeypatch.setattr(pointwise_cpu, "CACHED", 0)
     for value, expected in zip(computed(), in_place, strict=True):
         np.testing.assert_array_equal(value, expected)
+    pointwise_cpu._plan.cache_clear()
+
+
+@pytest.mark.parametrize("out", [1, 2, 3, 5, 16], ids=str)
+def test_vectors_of_eight_have_the_bits_of_wider_ones_and_lines_in_one_set_of_a_cache_are_packed(out, monkeypatch):
+    x, w, b, _, how = problem((2, 20, out, (32, 32), (1, 1), (1, 1)), False)
+    pointwise_cpu._plan.cache_clear()
+    expected = pointwise_cpu.conv(x, w, b, **how)
+    for name, tile in (("choose", choose), ("choose_for", choose_for)):
+        monkeypatch.setattr(pointwise_cpu, name, functools.partial(tile, width=8))
+    plan, found = pointwise_cpu._plan_in_place, []
+    monkeypatch.setattr(pointwise_cpu, "_plan_in_place", lambda *shape: found.append(shape) or plan(*shape))
+    pointwise_cpu._plan.cache_clear()
+    np.testing.assert_array_equal(pointwise_cpu.conv(x, w, b, **how), expected)
+    assert bool(found) == (out < 6), "one tile of rows reads each line once"
     pointwise_cpu._plan.cache_clear()

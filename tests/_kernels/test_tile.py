@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 
 import numpy as np
 import pytest
@@ -74,7 +75,7 @@ class Operands:
 @pytest.mark.parametrize(("shape", "left", "panels", "places"), FORMS, ids=str)
 def test_every_edge_has_the_bits_of_the_sum_in_order_and_nothing_else_is_written(shape, left, panels, places):
     function = address(left, shape, panels=panels, places=places)
-    heights = {1, 2, shape.rows // 2, shape.rows - 1, shape.rows} - {0}
+    heights = {1, 2, shape.rows // 2, shape.rows - 1, shape.rows} & {*range(1, shape.rows + 1)}
     widths = {1, shape.width - 1, shape.width, shape.columns - 1, shape.columns}
     for seed, (high, wide) in enumerate((h, w) for h in heights for w in widths):
         depth, cells = (0, 1, UNROLLED, 2 * UNROLLED + 3)[seed % 4], 1 + seed % 3
@@ -123,16 +124,21 @@ def test_the_tile_for_some_columns_takes_the_least_time_for_them_and_their_paddi
     assert [choose(n, 8)[:2] for n in (8, 16, 24, 100, 1000)] == [(12, 1), (6, 2), (4, 3), (6, 2), (6, 2)]
 
 
-def test_the_tile_for_rows_that_lie_together_has_as_many_as_fill_it():
+def test_the_tile_for_rows_that_are_few_or_lie_together_has_as_many_as_fill_it():
     assert choose_for(9, 40, 16) == Shape(9, 3, 16) and choose_for(48, 16, 16) == Shape(24, 1, 16)
     assert choose_for(3, 784, 16).rows == 3
-    for rows, columns in ((9, 40), (48, 16), (100, 70)):
-        assert choose_for(rows, columns, 8) == choose(columns, 8), "few registers hold the usual tiles alone"
-        high, wide, _ = choose_for(rows, columns, 16)
-        assert high * wide + wide + 1 <= 32, "sums, a line and an element of the left operand are in registers"
+    assert [choose_for(rows, 192, 8)[:2] for rows in (1, 2, 3, 5, 7)] == [(1, 7), (2, 4), (3, 3), (5, 2), (4, 3)]
+    for rows in (8, 9, 48, 100):
+        assert choose_for(rows, 70, 8) == choose(70, 8), "few registers hold the usual tiles alone"
+    for rows, columns in itertools.product((1, 2, 3, 5, 7, 9, 48, 100), (16, 40, 70, 192)):
+        for width, registers in ((8, 16), (16, 32)):
+            high, wide, _ = choose_for(rows, columns, width)
+            assert high * wide + wide + 1 <= registers, "sums, a line and an element of the left operand fit"
 
 
-@pytest.mark.parametrize("shape", [choose_for(9, 40, 16), choose_for(48, 16, 16)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [choose_for(9, 40, 16), choose_for(48, 16, 16), *(choose_for(n, 192, 8) for n in (1, 2))], ids=str
+)
 def test_tiles_of_any_number_of_rows_have_the_bits_of_the_sum_in_order(shape: Shape):
     if shape.width > vector_width():
         pytest.skip("a processor without vectors of sixteen")
