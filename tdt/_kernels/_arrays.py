@@ -128,7 +128,7 @@ def _load_small_products() -> tuple:
 
 
 def arithmetic(how: str) -> Callable[[Any, Any], Any] | None:
-    """A ufunc of two operands for large arrays, as `arithmetic_cpu.combined` says; None where it has none.
+    """A ufunc of two operands for large arrays, repeated ones row by row and on all threads; None where there is none.
 
     The second operand may be a number.
     """
@@ -137,13 +137,12 @@ def arithmetic(how: str) -> Callable[[Any, Any], Any] | None:
     ufunc = getattr(np, how)
 
     def call(a: Any, b: Any) -> Any:
-        result = None
-        if SWITCHES.kernels and a.__class__ is np.ndarray:
-            if b.__class__ is np.ndarray:
-                result = _combined(how, a, b)
-            elif b.__class__ is float and THREADS.count > 1:
-                result = _combined(how, a, np.array(b, a.dtype))
-        return ufunc(a, b) if result is None else result
+        if SWITCHES.kernels and a.__class__ is np.ndarray and a.dtype.char in "fd":
+            if b.__class__ is np.ndarray and b.dtype == a.dtype:
+                return _OF_TWO[how](np, a, b)
+            if b.__class__ is float and THREADS.count > 1:
+                return _OF_TWO[how](np, a, np.array(b, a.dtype))
+        return ufunc(a, b)
 
     return call
 
@@ -165,13 +164,13 @@ def add(a: Any, b: Any) -> Any:
 
 def add_to(a: Any, b: Any) -> None:
     """a += b, of arrays."""
-    if a.__class__ is np.ndarray and a.dtype in LOWER and a.dtype == b.dtype:
+    if a.__class__ is np.ndarray and a.dtype == b.dtype and (a.dtype in LOWER or _is_large_and_apart(a, b)):
         _half_sum(np, a, b, out=a)
-    elif not _large_and_apart(a, b) or _combined("add", a, b, a) is None:
+    else:
         a += b
 
 
-def _large_and_apart(a: Any, b: Any) -> bool:
+def _is_large_and_apart(a: Any, b: Any) -> bool:
     """Whether two arrays of a kernel's size have one shape, and no memory in common."""
     if a.size < LARGE_ARITHMETIC or not (SWITCHES.kernels and a.__class__ is np.ndarray is b.__class__):
         return False
@@ -589,7 +588,6 @@ for_arrays, _join, _join_of = lazy("_gufunc:for_arrays"), lazy("_join:join"), la
 _expand, _view_wrapper = lazy("_views:expand"), lazy("_views:view_wrapper")
 _logsumexp_over = lazy("fold_cpu:logsumexp")
 _fold_over, _variance_over = lazy("fold_cpu:fold"), lazy("fold_cpu:variance")
-_combined = lazy("arithmetic_cpu:combined")
 _half_sum = from_formula("sum_of_two", lambda xp, a, b: a + b, 2, ())[0]
 _OF_TWO: dict[str, Any] = {
     "add": _half_sum,

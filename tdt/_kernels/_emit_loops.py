@@ -28,68 +28,100 @@ class Loops(Emitter):
     """The functions of some formulas."""
 
     def vectors(self) -> str:
-        """`@vectors`: compute `n` vectors of each of some rows; inputs and outputs advance by bytes to the next vector, and row.
+        """`@vectors`: compute `n` elements of each of some rows; inputs and outputs advance by bytes to the next vector, and row.
 
-        An input that does not advance to the next vector is one element, which is spread over a vector.
+        An input that does not advance to the next vector is one element, which is spread over a vector. There is a vector at
+        least, and the last one ends where the row ends: some elements may be computed twice, so no input may be an output then.
         """
         arrays = [f"in{k}" if k < self.inputs else f"out{k - self.inputs}" for k in range(len(self.types))]
         parameters = ", ".join(f"ptr %{a}, i64 %{a}_step, i64 %{a}_row" for a in arrays)
-        rounds = 2 if len(_operations(self.outputs)) <= UNROLLED else 1
+        rounds = 2 if len(operations(self.outputs)) <= UNROLLED else 1
         self.lines = [f"define internal void @vectors({parameters}, i64 %n, i64 %rows) noinline {{", "entry:"]
         sizes = [STORED[letter][0] for letter in self.types]
         ones = [self.new(f"alloca [{self.width * size} x i8], align 64") for size in sizes[: self.inputs]]
         repeated = [self.new(f"icmp eq i64 %{a}_step, 0") for a in arrays[: self.inputs]]
-        self.lines += [f"  %whole = and i64 %n, {-rounds}", "  br label %row"]
-        self.lines += ["row:", "  %r = phi i64 [ 0, %entry ], [ %next_r, %row_end ]"]
+        self.lines += [
+            f"  %all = udiv i64 %n, {self.width}",
+            f"  %rest = urem i64 %n, {self.width}",
+            "  %some_rest = icmp ne i64 %rest, 0",
+            f"  %whole = and i64 %all, {-rounds}",
+            f"  %last = sub i64 %n, {self.width}",
+        ]
+        last = [self.new(f"mul i64 %last, {size}") for size in sizes]
+        for k, is_one in enumerate(repeated):
+            last[k] = self.new(f"select i1 {is_one}, i64 0, i64 {last[k]}")
+        self.lines += ["  br label %row", "row:", "  %r = phi i64 [ 0, %entry ], [ %next_r, %row_end ]"]
         self.lines += [f"  %{a}_at = phi ptr [ %{a}, %entry ], [ %{a}_next, %row_end ]" for a in arrays]
         self.lines += [
             "  %more_rows = icmp slt i64 %r, %rows",
             "  br i1 %more_rows, label %row_body, label %done",
             "row_body:",
         ]
-        places = {a: f"%{a}_at" for a in arrays}
-        for a, one, is_one, size in zip(arrays, ones, repeated, sizes, strict=False):
-            self._store(size, self._spread(size, places[a]), one)
-            places[a] = self.new(f"select i1 {is_one}, ptr {one}, ptr {places[a]}")
-        self.lines.append("  br label %head")
-        before, first = "row_body", "0"
-        for label, many, end in (("head", rounds, "%whole"), *((("tail", 1, "%n"),) if rounds > 1 else ())):
-            here = {a: f"%{a}_{label}" for a in arrays}
-            after = "tail" if label == "head" and rounds > 1 else "row_end"
-            self.lines += [
-                f"{label}:",
-                f"  %i_{label} = phi i64 [ {first}, %{before} ], [ %next_{label}, %{label}_end ]",
-                *[
-                    f"  {here[a]} = phi ptr [ {places[a]}, %{before} ], [ {here[a]}_next, %{label}_end ]"
-                    for a in arrays
-                ],
-                f"  %more_{label} = icmp slt i64 %i_{label}, {end}",
-                f"  br i1 %more_{label}, label %{label}_body, label %{after}",
-            ]
-            self.begin(f"{label}_body")
-            results = []
-            places = here
-            for _ in range(many):
-                inputs = zip(self.types, arrays[: self.inputs], strict=False)
-                loads = [self.load(letter, places[a]) for letter, a in inputs]
-                known: dict[Any, str] = {}
-                for k, output in enumerate(self.outputs):
-                    results.append((k, self.value(output, loads, known), places[f"out{k}"]))
-                places = {a: self.new(f"getelementptr i8, ptr {places[a]}, i64 %{a}_step") for a in arrays}
-            for k, value, place in results:
-                self.store(self.types[self.inputs + k], value, place)
-            self.lines += [
-                f"  br label %{label}_end",
-                f"{label}_end:",
-                f"  %next_{label} = add i64 %i_{label}, {many}",
-                *[f"  {here[a]}_next = getelementptr i8, ptr {places[a]}, i64 0" for a in arrays],
-                f"  br label %{label}",
-            ]
-            before, first, places = label, f"%i_{label}", here
-        self.lines += ["row_end:", "  %next_r = add i64 %r, 1"]
+        bases = [f"%{a}_at" for a in arrays]
+        for k, one in enumerate(ones):
+            self._store(sizes[k], self._spread(sizes[k], bases[k]), one)
+            bases[k] = self.new(f"select i1 {repeated[k]}, ptr {one}, ptr {bases[k]}")
+        self.lines.append(f"  br label %{'several' if rounds > 1 else 'single'}")
+        before, first, places = "row_body", "0", bases
+        if rounds > 1:
+            here = self._begin_loop("several", before, first, places, "%whole", "single")
+            self._compute("several", here, arrays, rounds)
+            before, first, places = "several", "%i_several", here
+        here = self._begin_loop("single", before, first, places, "%all", "left")
+        places = [f"%{a}_place" for a in arrays]
+        self.lines += [
+            f"  {place} = phi ptr [ {x}, %single ], [ {place}_end, %end ]"
+            for place, x in zip(places, here, strict=True)
+        ]
+        self._compute("single", places, arrays, 1)
+        self.lines += [
+            "left:",
+            "  %first_time = icmp eq i64 %i_single, %all",
+            "  %more_left = and i1 %first_time, %some_rest",
+            "  br i1 %more_left, label %end, label %row_end",
+            "end:",
+        ]
+        for place, base, offset in zip(places, bases, last, strict=True):
+            self.lines.append(f"  {place}_end = getelementptr i8, ptr {base}, i64 {offset}")
+        self.lines += ["  br label %single_body", "row_end:", "  %next_r = add i64 %r, 1"]
         self.lines += [f"  %{a}_next = getelementptr i8, ptr %{a}_at, i64 %{a}_row" for a in arrays]
         self.lines += ["  br label %row", "done:", "  ret void", "}"]
         return "\n".join(self.lines)
+
+    def _begin_loop(self, label: str, before: str, first: str, places: list[str], end: str, then: str) -> list[str]:
+        """Begin a loop over vectors, which comes from the block `before`; the names of its addresses."""
+        here = [f"%{label}_at{k}" for k in range(len(places))]
+        self.lines += [
+            f"{label}:",
+            f"  %i_{label} = phi i64 [ {first}, %{before} ], [ %next_{label}, %{label}_end ]",
+            *[
+                f"  {x} = phi ptr [ {place}, %{before} ], [ {x}_next, %{label}_end ]"
+                for x, place in zip(here, places, strict=True)
+            ],
+            f"  %more_{label} = icmp slt i64 %i_{label}, {end}",
+            f"  br i1 %more_{label}, label %{label}_body, label %{then}",
+        ]
+        self.begin(f"{label}_body")
+        return here
+
+    def _compute(self, label: str, places: list[str], arrays: list[str], many: int) -> None:
+        """Compute the vectors at these addresses and behind them, `many` together, and end the loop's round."""
+        results = []
+        for _ in range(many):
+            loads = [self.load(letter, place) for letter, place in zip(self.types, places[: self.inputs], strict=False)]
+            known: dict[Any, str] = {}
+            for k, output in enumerate(self.outputs, self.inputs):
+                results.append((self.types[k], self.value(output, loads, known), places[k]))
+            places = self._moved(places, [f"%{a}_step" for a in arrays])
+        for letter, value, place in results:
+            self.store(letter, value, place)
+        self.lines += [
+            f"  br label %{label}_end",
+            f"{label}_end:",
+            f"  %next_{label} = add i64 %i_{label}, {many}",
+            *[f"  %{label}_at{k}_next = getelementptr i8, ptr {place}, i64 0" for k, place in enumerate(places)],
+            f"  br label %{label}",
+        ]
 
     def module(self) -> str:
         """The whole module's IR."""
@@ -120,16 +152,19 @@ class Loops(Emitter):
             row_steps.append(self._element("i64", "%row_steps", k))
             buffers.append(self.new(f"alloca [{BUFFER * size} x i8], align 64"))
         dense, repeated, advances = self._operands(sizes, steps)
-        whole = self.new(f"udiv i64 %n, {self.width}")
-        whole = self.new(f"select i1 {dense}, i64 {whole}, i64 0")
-        start = self.new(f"mul i64 {whole}, {self.width}")
+        many = self.new(f"icmp sge i64 %n, {self.width}")
+        apart = self._are_apart(firsts)
+        start = self.new(f"and i64 %n, {-self.width}")
+        start = self.new(f"select i1 {apart}, i64 %n, i64 {start}")
+        start = self.new(f"select i1 {many}, i64 {start}, i64 0")
+        start = self.new(f"select i1 {dense}, i64 {start}, i64 0")
         rest = self.new(f"icmp slt i64 {start}, %n")
         if masks:
-            apart = self.new(f"and i1 {dense}, {rest}")
-            self.lines += [f"  br i1 {apart}, label %groups, label %all", "groups:"]
-            self._by_groups(sizes, (firsts, advances, row_steps), repeated, buffers, whole, start)
+            narrow = self.new(f"and i1 {dense}, {rest}")
+            self.lines += [f"  br i1 {narrow}, label %groups, label %all", "groups:"]
+            self._by_groups(sizes, (firsts, advances, row_steps), repeated, buffers, start)
             self.lines.append("all:")
-        self._call_some(firsts, advances, row_steps, whole, "%rows", "rests")
+        self._call_some(firsts, advances, row_steps, start, "%rows", "rests")
         self.lines += [f"  br i1 {rest}, label %head, label %done"]
         self.lines += [
             "head:",
@@ -155,9 +190,9 @@ class Loops(Emitter):
             source = self.new(f"getelementptr i8, ptr {pointers[k]}, i64 {offset}")
             self.lines += self._fill(f"read{k}", source, steps[k], buffers[k], sizes[k], "%m", f"read{k + 1}")
             self.lines.append(f"read{k + 1}:")
-        several = self.new(f"add i64 %m, {self.width - 1}")
-        several = self.new(f"sdiv i64 {several}, {self.width}")
-        self._call(buffers, [str(size * self.width) for size in sizes], ["0"] * len(sizes), several, "1")
+        padded = self.new(f"add i64 %m, {self.width - 1}")
+        padded = self.new(f"and i64 {padded}, {-self.width}")
+        self._call(buffers, [str(size * self.width) for size in sizes], ["0"] * len(sizes), padded, "1")
         for k in range(self.inputs, len(sizes)):
             offset = self.new(f"mul i64 %at, {steps[k]}")
             target = self.new(f"getelementptr i8, ptr {pointers[k]}, i64 {offset}")
@@ -176,9 +211,18 @@ class Loops(Emitter):
         ]
         return "\n".join(self.lines)
 
+    def _are_apart(self, firsts: list[str]) -> str:
+        """Whether no output is an input."""
+        apart = "true"
+        for output in firsts[self.inputs :]:
+            for source in firsts[: self.inputs]:
+                differ = self.new(f"icmp ne ptr {output}, {source}")
+                apart = self.new(f"and i1 {apart}, {differ}")
+        return apart
+
     def _by_groups(
         self, sizes: list[int], arrays: tuple[list[str], list[str], list[str]], repeated: list[str], buffers: list[str],
-        whole: str, start: str,
+        start: str,
     ) -> None:  # fmt: skip
         """Compute some dense rows at a time: whole vectors, then what is left, less than a vector each, by way of the buffers."""
         firsts, advances, row_steps = arrays
@@ -202,10 +246,11 @@ class Loops(Emitter):
             "  %to = select i1 %over, i64 %rows, i64 %most",
             "  %together = sub i64 %to, %from",
         ]
-        self._call_some(self._rows_at("%from", firsts, row_steps), advances, row_steps, whole, "%together", "fill")
+        self._call_some(self._rows_at("%from", firsts, row_steps), advances, row_steps, start, "%together", "fill")
         inputs, outputs = slice(self.inputs), slice(self.inputs, None)
         self._each_row("read", ends[inputs], row_steps[inputs], buffers[inputs], sizes[inputs], masks[inputs])
-        self._call(buffers, [str(size * self.width) for size in sizes], ["0"] * len(sizes), "%together", "1")
+        together = self.new(f"mul i64 %together, {self.width}")
+        self._call(buffers, [str(size * self.width) for size in sizes], ["0"] * len(sizes), together, "1")
         self._each_row("write", ends[outputs], row_steps[outputs], buffers[outputs], sizes[outputs], masks[outputs])
         self.lines += ["  br label %written_group", "written_group:", "  br label %group"]
 
@@ -348,7 +393,7 @@ class Loops(Emitter):
     def _call_some(
         self, bases: list[str], steps: list[str], row_steps: list[str], n: str, rows: str, then: str
     ) -> None:
-        """As `_call`, if there are whole vectors; goes on with the block `then`."""
+        """As `_call`, if there are elements; goes on with the block `then`."""
         some = self.new(f"icmp sgt i64 {n}, 0")
         self.lines += [f"  br i1 {some}, label %to_{then}, label %{then}", f"to_{then}:"]
         self._call(bases, steps, row_steps, n, rows)
@@ -441,7 +486,7 @@ def _has_masks(types: str) -> bool:
     return all(map(has_feature, ("avx512bw", "avx512vl"))) or (has_feature("avx2") and set(types) <= set("fd"))
 
 
-def _operations(expressions: Sequence[Expression]) -> set[int]:
+def operations(expressions: Sequence[Expression]) -> set[int]:
     """The distinct nodes of expressions, without those that are rarely computed."""
     found: set[int] = set()
     stack = [*expressions]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Sequence
-from types import MethodType
 from typing import Any
 
 import ml_dtypes
@@ -13,7 +12,7 @@ import numpy as np
 
 from tdt import _backend
 from tdt._kernels._registry import SWITCHES
-from tdt._kernels._threads import THREADS
+from tdt._kernels._threads import MANY, THREADS
 
 MOST_READY = 1000  # calls of a formula, of other types or numbers each, whose functions are ready
 FLOAT32, FLOAT16, BFLOAT16 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
@@ -67,7 +66,7 @@ def from_formula(
     """
     functions: list[Any] = []
     on_gpu: list[Any] = []
-    # By types of arrays and values: the ufunc, the places of its arrays, what follows them.
+    # By types of arrays and values: the function, the places of its arrays, what follows them.
     ready: dict[tuple, tuple] = {}
     ufunc: Any = None
     code = formula.__code__  # a rule's operand may be named `out` too
@@ -92,13 +91,12 @@ def from_formula(
                     a.dtype if a.__class__ is np.ndarray else a if a and a is not True else repr(a) for a in args
                 ])  # fmt: skip
                 if (found := ready.get(key)) is not None:
-                    small, places, numbers = found
+                    function, places, numbers = found
                     arrays = [args[k] for k in places]
                     for a in arrays:
-                        if a.size >= THREADS.elementwise:
-                            break
-                    else:
-                        return small(*arrays, *numbers)
+                        if a.size >= MANY:
+                            return function.run([*arrays, *numbers])
+                    return function.quick(*arrays, *numbers)
             if not functions:
                 from tdt._kernels.generated import Elementwise
 
@@ -107,9 +105,9 @@ def from_formula(
             result = functions[0](args[:count], how, out)
             if result is not None:
                 if key is not None and len(ready) < MOST_READY:
-                    small, places, numbers = ufunc_for(args[:count], how)  # type: ignore[misc]
-                    if small.__class__ is not MethodType:  # one for bfloat16 is
-                        ready[key] = small, range(count) if places is None else places, numbers
+                    function, places, numbers = functions[0]._prepare(args[:count], how)
+                    if not function.as_words:
+                        ready[key] = function, range(count) if places is None else places, numbers
                 return result
         if xp is not np and SWITCHES.kernels and _backend.is_gpu(xp):
             if not on_gpu:

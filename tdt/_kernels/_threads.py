@@ -7,6 +7,8 @@ import sys
 
 # Elements of an elementwise function from which a second thread saves more than the dispatch costs.
 PARALLEL = 1 << 15
+# Those from which one looks how the arrays lie, as rows with gaps take NumPy longer.
+MANY = 1 << 13
 
 
 class Threads:

@@ -102,7 +102,7 @@ def choose_with_edge(columns: int, width: int | None = None) -> Shape:
 
 @functools.cache
 def choose_for(rows: int, columns: int, width: int | None = None) -> Shape:
-    """As `choose`, for so many rows in all, which are few, or lie together: in 32 registers a tile may have any number of them."""
+    """As `choose`, for so many rows in all, few or side by side: in 32 registers a tile may have any number of them."""
     width = width or vector_width()
     few = width < 16
     if few and rows >= FEW:

@@ -6,23 +6,21 @@ ops give one after the other.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tdt._kernels._addresses import address_of
+from tdt._kernels._broadcast import Job, Plan, letters_of, plan_of
 from tdt._kernels._compilable import ENTRY
 from tdt._kernels._emit import digest
-from tdt._kernels._emit_loops import BLOCK, LOOP, ROWS, module
+from tdt._kernels._emit_loops import LOOP, ROWS, module
 from tdt._kernels._native import entry_at, linked
 from tdt._kernels._pool import parallel
 from tdt._kernels._threads import THREADS
 from tdt._kernels.expression import Expression
-from tdt._kernels.generated import GRAIN, LETTERS, ufunc_of
+from tdt._kernels.generated import LETTERS, ufunc_of
 
-OUTER = 3  # dimensions of the rows of arrays that are broadcast
 # Of so many elements, and rows of arrays that are broadcast, generated code has less to do between the rows than NumPy.
 MANY, MANY_ROWS = 1 << 13, 64
 
@@ -76,9 +74,9 @@ def fused(
     first, contiguous = results[0], np.empty(results[0].shape, np.bool_).strides
     size = int(np.prod(first.shape))
     if size >= min(THREADS.elementwise, MANY):
-        words = words_of([*operands, *results])
-        if words is not None and (size >= THREADS.elementwise or (words[0] >= MANY_ROWS and len(words[2]) > 1)):
-            return _Threaded(code, words, operands, results)
+        plan = plan_of([*operands, *results])
+        if plan is not None and (size >= THREADS.elementwise or (plan.blocks >= MANY_ROWS and len(plan.head) > 1)):
+            return _Threaded(code, plan, operands, results)
     each_contiguous = (
         all(s == n * each.dtype.itemsize for s, n in zip(each.strides, contiguous, strict=True))
         for each in (*[o for o in operands if o.shape == first.shape], *results)
@@ -128,68 +126,15 @@ class _WithLayout:
 class _Threaded:
     """The machine code, run by the pool's threads."""
 
-    def __init__(self, code: _Code, words: tuple, operands: Sequence[Layout], results: Sequence[Layout]):
-        self.ufunc, self.strides = code.ufunc, [each.strides for each in operands]
-        self.name, self.templates, self.single = code.name, [each.like() for each in results], len(results) == 1
-        self.blocks, self.grain, head, self.steps = words
-        self.head = head
-        letters = "q" * (len(head) + sum(1 + len(steps) for steps in self.steps))
-        self.entry = entry_at(code.rows if len(head) > 1 else code.entry, letters)
+    def __init__(self, code: _Code, plan: Plan, operands: Sequence[Layout], results: Sequence[Layout]):
+        self.ufunc, self.strides, self.plan = code.ufunc, [each.strides for each in operands], plan
+        self.templates, self.single = [each.like() for each in results], len(results) == 1
+        count, head = len(operands) + len(results), len(plan.head)
+        self.job = Job(code.name, entry_at(code.rows if head > 1 else code.entry, letters_of(head, count)), plan)
 
     def __call__(self, *arrays: np.ndarray) -> Any:
         outs = [np.empty_like(t) for t in self.templates]
         if any(a.strides != strides for a, strides in zip(arrays, self.strides, strict=True)):  # an expanded gradient
             return self.ufunc(*arrays, out=tuple(outs))
-        parallel(_Job(self), self.blocks, *arrays, *outs, grain=self.grain)  # type: ignore[arg-type]
+        parallel(self.job, self.plan.blocks, *arrays, *outs, grain=self.plan.grain)  # type: ignore[arg-type]
         return outs[0] if self.single else tuple(outs)
-
-
-class _Job:
-    """A kernel as `parallel` calls it."""
-
-    __slots__ = ("of", "name")
-
-    def __init__(self, of: _Threaded):
-        self.of, self.name = of, of.name
-
-    def prepare(self, arrays: Sequence[np.ndarray]) -> tuple[Any, bytes]:
-        """As `_jit.Kernel.prepare`."""
-        words = [*self.of.head]
-        for array, steps in zip(arrays, self.of.steps, strict=True):
-            words += address_of(array), *steps
-        return self.of.entry, self.of.entry.pack(*words)
-
-    def __call__(self, first: int, last: int, *arrays: np.ndarray) -> None:
-        entry, words = self.prepare(arrays)
-        entry.call(words, first, last)
-
-
-def words_of(arrays: Sequence[Layout]) -> tuple[int, int, tuple, list[tuple]] | None:
-    """The blocks of a loop over arrays of which the last lies without gaps, the grain, the first words, each array's words.
-
-    None where rows have more than three dimensions.
-    """
-    shape, last = arrays[-1].shape, arrays[-1]
-    order = sorted((d for d in range(len(shape)) if shape[d] != 1), key=lambda d: -last.strides[d])
-    dims: list[list[int]] = []  # [size, each array's stride], of dimensions that are one for all arrays
-    for d in order:
-        steps = [_stride(each, shape, d) for each in arrays]
-        if dims and all(s == t * shape[d] for s, t in zip(dims[-1][1:], steps, strict=True)):
-            dims[-1] = [dims[-1][0] * shape[d], *steps]
-        else:
-            dims.append([shape[d], *steps])
-    if len(dims) == 1:
-        return -(-dims[0][0] // BLOCK), GRAIN, (dims[0][0],), [(step,) for step in dims[0][1:]]
-    if len(dims) - 1 > OUTER:
-        return None
-    *rows, inner = [[1, *[0] * len(arrays)]] * (OUTER + 1 - len(dims)) + dims
-    head = (inner[0], rows[1][0], rows[2][0])
-    steps = [(inner[k], *[row[k] for row in rows]) for k in range(1, len(arrays) + 1)]
-    count = functools.reduce(lambda n, row: n * row[0], rows, 1)
-    return count, max(1, GRAIN * BLOCK // max(inner[0], 1)), head, steps
-
-
-def _stride(array: Layout, shape: tuple[int, ...], d: int) -> int:
-    """The stride of an array along a dimension of the shape that it broadcasts to."""
-    k = d - (len(shape) - len(array.shape))
-    return 0 if k < 0 or array.shape[k] == 1 else array.strides[k]

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tdt._kernels._broadcast import OUTER, plan_of
+from tdt._kernels._broadcast import Plan as Loop
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._fold import STEPS, Stage, fold_row, fold_tile, joined_tile, kind_of, quotient
 from tdt._kernels._jit import address_of, entry_at
@@ -19,7 +21,7 @@ from tdt._kernels._pool import parallel
 from tdt._kernels._row_fold import SHORT
 from tdt._kernels.expression import Expression
 from tdt._kernels.fold_cpu import GRAIN, Plan, fold, letter_of, plan_for
-from tdt._kernels.fused import MANY_ROWS, OUTER, Layout, code_of, words_of
+from tdt._kernels.fused import MANY_ROWS, Layout, code_of
 
 FEW = 1 << 12  # elements that arrays have at least: fewer stay in the cache in any case
 COMPUTED = 1 << 13  # elements that are computed at a time
@@ -75,27 +77,26 @@ def fused_fold(
         stored: whether it gives an array for the first output too.
     Returns: None where it would save nothing, or the processor has no instructions for it.
     """
-    plan, words = folding.plan, words_of([*operands, *results])
-    if plan is None or words is None or len(operands) + len(results) > MOST_ARRAYS:
+    plan, loop = folding.plan, plan_of([*operands, *results])
+    if plan is None or loop is None or len(operands) + len(results) > MOST_ARRAYS:
         return None
-    inner = words[2][0]
+    inner = loop.head[0]
     if inner < MANY_ROWS and inner < np.prod(results[0].shape):
         return None
     code = code_of(outputs, operands, results)
-    return None if code is None else _FusedFold(code, words, operands, results, folding, plan, stored)
+    return None if code is None else _FusedFold(code, loop, operands, results, folding, plan, stored)
 
 
 class _FusedFold:
     """The machine code of formulas, called by that of a fold."""
 
-    def __init__(self, code: Any, words: tuple, operands: Sequence[Layout], results: Sequence[Layout],
+    def __init__(self, code: Any, loop: Loop, operands: Sequence[Layout], results: Sequence[Layout],
                  folding: Folding, plan: Plan, stored: bool):  # fmt: skip
         self.ufunc, self.folding, self.plan, self.stored = code.ufunc, folding, plan, stored
         self.strides, self.templates = [each.strides for each in operands], [each.like() for each in results]
         self.step, self.number = plan.steps[0], folding.number
-        _, _, head, steps = words
-        self.head = *head, *[1] * (OUTER - len(head))
-        self.steps = [(*each, *[0] * (OUTER + 1 - len(each))) for each in steps]
+        self.head = *loop.head, *[1] * (OUTER - len(loop.head))
+        self.steps = [(*each, *[0] * (OUTER + 1 - len(each))) for each in loop.steps]
         letter = letter_of(folding.layout.dtype)
         write = _rows if self.step.along else _columns
         self.kernel = write(folding.name, letter, letter if len(plan.steps) == 1 else "", kind_of(letter))

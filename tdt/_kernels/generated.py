@@ -9,7 +9,8 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from itertools import repeat
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -17,18 +18,17 @@ import numpy as np
 from tdt._backend.layout import memory_order
 from tdt._kernels import _native
 from tdt._kernels._addresses import address_of
+from tdt._kernels._broadcast import FEW, GRAIN, GRAIN_OF_FEW, HEAD, Job, Plan, letters_of, plan_of
 from tdt._kernels._compilable import ENTRY
 from tdt._kernels._double import Double
 from tdt._kernels._emit import digest
-from tdt._kernels._emit_loops import BLOCK, LOOP, LOOPS, module
+from tdt._kernels._emit_loops import BLOCK, LOOP, LOOPS, ROWS, module, operations
 from tdt._kernels._launches import PLAIN_UFUNCS
 from tdt._kernels._native import Entry, entry_at, linked, ufunc_function
 from tdt._kernels._pool import parallel
 from tdt._kernels._quick_elementwise import quick_elementwise
-from tdt._kernels._threads import THREADS
+from tdt._kernels._threads import MANY, THREADS
 from tdt._kernels.expression import Expression, as_expression
-
-GRAIN = 4  # blocks that a thread should at least have
 
 NUMBERS = frozenset((float, int))
 # An operand's kind, as a letter: NumPy's of an array's type.
@@ -52,15 +52,20 @@ class Function:
 
     Attributes:
         ufunc: as NumPy calls it; `quick`: for arrays alone, without NumPy where it can.
-        entry: as the pool calls it.
+        entry: as the pool calls it; `rows`: for arrays that are broadcast.
         output: the type of the results, uint16 for bfloat16.
+        grain: blocks that a thread should at least have.
         as_words: whether arrays of bfloat16 are given as uint16, since NumPy has no loops for them.
     """
 
-    __slots__ = ("ufunc", "quick", "entry", "name", "output", "as_words", "bfloat16_out")
+    __slots__ = ("ufunc", "quick", "entry", "rows", "grain", "name", "output", "as_words", "bfloat16_out")
 
-    def __init__(self, ufunc: Callable[..., np.ndarray], loops: int, entry: Entry, name: str, types: str):
-        self.ufunc, self.entry, self.name, self.output = ufunc, entry, name, STORED[types[-1]]
+    def __init__(self, name: str, loop: int, loops: int, entry: int, rows: int, types: str, output: Expression):
+        """loop, loops, entry, rows: addresses of machine code."""
+        self.grain = GRAIN if len(operations([output])) > FEW else GRAIN_OF_FEW
+        ufunc = ufunc_of(name, loop, types, 1)
+        self.ufunc, self.name, self.output = ufunc, name, STORED[types[-1]]
+        self.entry, self.rows = (entry_at(at, letters_of(n, len(types))) for at, n in ((entry, 1), (rows, HEAD)))
         self.quick = quick_elementwise(ufunc, loops, [STORED[letter] for letter in types])
         self.as_words, self.bfloat16_out = "E" in types, types[-1] == "E"
 
@@ -87,11 +92,16 @@ class Function:
         return result.view(BFLOAT16) if self.bfloat16_out else result
 
     def _run(self, operands: Sequence[Any], out: np.ndarray | None) -> Any:
-        if max([a.size for a in operands]) >= THREADS.elementwise:
-            result = self.parallel(operands, out)
-            if result is not None:
-                return result
+        most = max([a.size for a in operands])
+        if out is None and self.is_small(most) and (most < MANY or all(a.flags.c_contiguous for a in operands)):
+            return self.quick(*operands)
+        if most >= MANY and (result := self.by_rows(operands, out)) is not None:
+            return result
         return self.ufunc(*operands) if out is None else self.ufunc(*operands, out=out)
+
+    def is_small(self, size: int) -> bool:
+        """Whether arrays of so many elements are computed on the calling thread."""
+        return size < THREADS.elementwise * (self.grain // GRAIN)
 
     def prepare(self, args: Sequence[Any]) -> tuple[Entry, bytes]:
         """As `_jit.Kernel.prepare`. args: dense arrays that lie alike, or 0-d ones; the last is written to."""
@@ -105,19 +115,93 @@ class Function:
         entry, words = self.prepare(args)
         entry.call(words, first, last)
 
-    def parallel(self, arrays: Sequence[Any], out: np.ndarray | None) -> np.ndarray | None:
-        """The result by all threads; None unless the arrays lie alike, without gaps, or have one element."""
+    def by_rows(self, arrays: Sequence[Any], out: np.ndarray | None) -> np.ndarray | None:
+        """The result row by row, by all threads. None where NumPy is as fast on the only one, or operands of the result's shape
+        lie in different orders."""
         full = next((a for a in arrays if a.ndim), None)
-        if full is None or THREADS.count == 1 or not (full.flags.c_contiguous or memory_order(full) is not None):
+        if full is None or (out is not None and (out.dtype != self.output or any(map(_overlap, arrays, repeat(out))))):
             return None
+        if (full.flags.c_contiguous or memory_order(full) is not None) and all(
+            a is full or not a.ndim or _lie_alike(a, full) for a in arrays
+        ):
+            if THREADS.count == 1:
+                return None
+            out = np.empty_like(full, self.output) if out is None else out
+            if _lie_alike(out, full):
+                parallel(self, -(-full.size // BLOCK), *arrays, out, grain=self.grain)  # type: ignore[arg-type]
+                return out
+        found = _rows_of(
+            tuple([a.shape for a in arrays]), tuple([a.strides for a in arrays]), self.output.itemsize, self.grain,
+            None if out is None else out.strides,
+        )  # fmt: skip
+        if found is None:
+            return None
+        shape, like, plan = found
         if out is None:
-            out = np.empty_like(full, self.output)
-        elif out.dtype != self.output:
-            return None
-        if not (_lie_alike(out, full) and all(not a.ndim or a is full or _lie_alike(a, full) for a in arrays)):
-            return None
-        parallel(self, -(-full.size // BLOCK), *arrays, out, grain=GRAIN)  # type: ignore[arg-type]
+            out = np.empty(shape, self.output) if like is None else np.empty_like(arrays[like], self.output)
+        entry = self.rows if len(plan.head) > 1 else self.entry
+        parallel(Job(self.name, entry, plan), plan.blocks, *arrays, out, grain=plan.grain)  # type: ignore[arg-type]
         return out
+
+
+class _Layout(NamedTuple):
+    """How an array lies in memory."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def falls_along(self, dims: Sequence[int], ndim: int) -> bool:
+        """Whether the strides fall along dimensions of the `ndim` that this one broadcasts to, where it is not repeated."""
+        first = ndim - len(self.shape)
+        own = [self.strides[d - first] for d in dims if d >= first and self.shape[d - first] != 1]
+        own = [stride for stride in own if stride]
+        return own == sorted(own, reverse=True) and (not own or own[-1] > 0)
+
+
+@functools.lru_cache(1000)
+def _rows_of(
+    shapes: tuple[tuple[int, ...], ...],
+    strides: tuple[tuple[int, ...], ...],
+    size: int,
+    grain: int,
+    out: tuple[int, ...] | None,
+) -> tuple[tuple[int, ...], int | None, Plan] | None:
+    """The result's shape, the number of the operand as which it lies (None: it is contiguous), and the loop.
+
+    None where operands that lie in different orders leave it to NumPy how the result lies, or the loop has too many dimensions.
+
+    Args:
+        size: the bytes of the result's elements; out: its strides, if it is there.
+        grain: as of `plan_of`.
+    """
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError:
+        return None
+    if 0 in shape:
+        return None
+    arrays = [_Layout(*each) for each in zip(shapes, strides, strict=True)]
+    dims, like = range(len(shape)), None
+    if not all(each.falls_along(dims, len(shape)) for each in arrays):
+        like = next((k for k, each in enumerate(arrays) if each.shape == shape and all(each.strides)), None)
+        if like is None:
+            return None
+        dims = sorted(dims, key=lambda d: -arrays[like].strides[d])
+        if not all(each.falls_along(dims, len(shape)) for each in arrays):
+            return None
+    result = [0] * len(shape)
+    step = size
+    for d in reversed(dims):
+        result[d] = step
+        step *= shape[d]
+    plan = plan_of([*arrays, _Layout(shape, tuple(result) if out is None else out)], grain, cut=True)
+    return None if plan is None else (shape, like, plan)
+
+
+def _overlap(a: np.ndarray, out: np.ndarray) -> bool:
+    """Whether arrays have elements in common that are not at the same place of both."""
+    same = a is out or (address_of(a) == address_of(out) and a.strides == out.strides and a.shape == out.shape)
+    return not same and np.may_share_memory(a, out)
 
 
 def _lie_alike(a: np.ndarray, b: np.ndarray) -> bool:
@@ -164,10 +248,6 @@ class Elementwise:
             return None
         if places is not None:
             arrays = tuple([arrays[k] for k in places])
-        if out is None and not function.as_words:
-            operands = arrays + numbers
-            if THREADS.count == 1 or max([a.size for a in operands]) < THREADS.elementwise:
-                return function.quick(*operands)
         if out is not None and function.bfloat16_out != (out.dtype == BFLOAT16):
             out[...] = function.run(arrays + numbers)
             return out
@@ -224,8 +304,8 @@ class Elementwise:
 
 def _compiled(name: str, file: str, output: Expression, types: str) -> Function | None:
     """The function of an expression, from the cache if it is there; None where the processor cannot compute it."""
-    addresses = linked(file, [LOOP, LOOPS, ENTRY], lambda: module([output], types))
-    return _function(name, *addresses, types) if addresses else None
+    addresses = linked(file, [LOOP, LOOPS, ENTRY, ROWS], lambda: module([output], types))
+    return Function(name, *addresses, types, output) if addresses else None
 
 
 def conversion(source: np.dtype, target: np.dtype) -> Callable[[np.ndarray], np.ndarray]:
@@ -252,12 +332,6 @@ def _key(operand: Any) -> Any:
     if kind is float or kind is int:
         return operand or repr(operand)  # 0.0 and -0.0 are equal
     return kind
-
-
-def _function(name: str, loop: int, loops: int, entry: int, types: str) -> Function:
-    """The function whose machine code is at these addresses."""
-    ufunc = ufunc_of(name, loop, types, 1)
-    return Function(ufunc, loops, entry_at(entry, "q" + "qq" * len(types)), name, types)
 
 
 def ufunc_of(name: str, loop: int, types: str, outputs: int) -> Any:

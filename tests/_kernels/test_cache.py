@@ -17,7 +17,7 @@ from tdt.train.checks import checkup
 from tests._kernels.damage import damages
 
 CODE = bytes(range(256)) * 9
-NAME = "arithmetic_cpu._combine-float-add-1-1.o"
+NAME = "fold_cpu._rows-float-sum.o"
 
 POSIX = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="the rights of files are POSIX's")
 

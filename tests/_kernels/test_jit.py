@@ -147,7 +147,7 @@ def test_a_child_forked_while_another_thread_loads_a_kernel_loads_its_own():
     code = """
         import os, threading, numpy as np
         from tdt._kernels import _native
-        from tdt._kernels.arithmetic_cpu import combined
+        from tdt._kernels import arithmetic
         held, done = threading.Event(), threading.Event()
         def hold():
             with _native._loading:
@@ -155,7 +155,7 @@ def test_a_child_forked_while_another_thread_loads_a_kernel_loads_its_own():
         thread = threading.Thread(target=hold); thread.start(); held.wait()
         child = os.fork()
         if not child:
-            os._exit(int(combined("add", np.ones((2, 8), np.float32), np.ones(8, np.float32)).sum()))
+            os._exit(int(arithmetic("add")(np.ones((2, 8), np.float32), np.ones(8, np.float32)).sum()))
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])); done.set()
     """
     ended = subprocess.run(
