@@ -44,7 +44,10 @@ class Walk:
         lies: where these gradients lay in memory, and their strides. They are freed: the engine computes them again.
         storages: of the tensors that the nodes have saved, by id.
         order: the nodes that it runs, and what they lead to.
+        turns: whether the dimensions of an array are not in order in memory: others may lie as it does, or as the gradients do.
     """
+
+    turns = False
 
     def __init__(self, recorder: Recorder, edges: Sequence[Any], grads: Sequence[Named | None]):
         self.recorder, self.program = recorder, Program(recorder.program)
@@ -237,6 +240,7 @@ class Walk:
         names = [self._uses(value) for value in arguments]
         values = _real(list(arguments))
         found = function(*values)
+        self.turns |= not in_order((*values, found))
         for value in arguments if count is None else ():
             if value.__class__ is Named and value.array is found:
                 return [value]
@@ -297,3 +301,13 @@ def _real(value: Any) -> Any:
     if value.__class__ in (list, tuple) and _holds_names(value):
         return value.__class__([_real(item) for item in value])
     return value
+
+
+def in_order(value: Any) -> bool:
+    """Whether results of ops on arrays, and on contiguous ones, are contiguous: dimensions are ordered in memory, or expanded."""
+    if value.__class__ in (list, tuple):
+        return all(map(in_order, value))
+    if value.__class__ is not ndarray or value.flags.c_contiguous:
+        return True
+    strides = [stride for n, stride in zip(value.shape, value.strides, strict=True) if n > 1 and stride]
+    return strides == sorted(strides, reverse=True) and not (strides and strides[-1] < 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -92,6 +93,12 @@ class Program:
         )  # bytes of the memory that a value keeps, if known
         self._ids: dict[int, str] = {} if before is None else before._ids
         self._count: Iterator[int] = itertools.count() if before is None else before._count
+
+    def with_statements(self, statements: Sequence[Statement]) -> Program:
+        """A program of other statements with the same names."""
+        other = copy.copy(self)
+        other.statements = [*statements]
+        return other
 
     def constant(self, value: Any) -> str:
         """The name of a constant."""

@@ -15,7 +15,7 @@ from tdt._backend import device_of, to_device
 from tdt._backend.device import get_default_device
 from tdt._compiled.again import Again
 from tdt._compiled.fusion import Fusion
-from tdt._compiled.gradient import Named, Walk
+from tdt._compiled.gradient import Named, Walk, in_order
 from tdt._compiled.gradients import Changes, has_hooks, identity, is_unchanged
 from tdt._compiled.native import Native, may_hold
 from tdt._compiled.program import Refusal
@@ -102,7 +102,10 @@ class CompiledNode(GraphNode):
         grads = [g.dense() if g.__class__ is SparseCOO else g for g in grads]
         chosen = tuple([g is not None for g in grads])
         backward, places = self.recording.backwards[chosen]
-        if self.lease is not None:
+        lie_alike = all(g is None or g.strides == like for g, like in zip(grads, self.recording.lies, strict=True))
+        if not lie_alike and self.recording.depends_on_layout(chosen, grads):
+            backward = self.recording.unfused(chosen)
+        if self.lease is not None and lie_alike:
             found = self.recording.native_backwards[chosen](*self.saved, *grads)
         else:
             values = [*self.saved, *grads]
@@ -348,6 +351,7 @@ class Recording(Verified):
             if not all(recorder.gradients.is_freed(outputs[k]) for k in self.freed):
                 raise Refusal("a result has a graph that no backward pass has freed, beside gradients that are set")
         self.kinds = [kind_of(outputs[k]) for k in self.differentiable]
+        self.lies = [_any_gradient(outputs[k]._a).strides for k in self.differentiable]
         if len(self.differentiable) > MOST_OUTPUTS:
             raise Refusal(f"more than {MOST_OUTPUTS} results have gradients")
         walks, storages = _walks(recorder, [outputs[k] for k in self.differentiable])
@@ -431,15 +435,27 @@ class Recording(Verified):
     def _differentiate(self, walks: dict[tuple[bool, ...], Walk], again: Again, saved: list[str]) -> None:
         """Make a backward program for each set of outputs, which computes some values of the forward program again."""
         self.backwards: dict[tuple[bool, ...], tuple[Callable[..., Any], list[int]]] = {}
+        self._unfused: dict[tuple[bool, ...], Callable[[], Callable[..., Any]]] = {}
+        self._turned = {chosen for chosen, walk in walks.items() if walk.turns}
         self.reached = list(dict.fromkeys(place for walk in walks.values() for place in walk.results))
         for chosen, walk in walks.items():
             program = walk.program
             program.statements = again.before([each._replace(trusts=True) for each in program.statements])
-            program.statements = Fusion(program, walk.results.values()).statements
             parameters = [*saved, *[f"g{k}" for k in range(len(chosen))]]
             results = f"({''.join(f'{name}, ' for name in walk.results.values())})"
-            function = program.compiled(parameters, results, f"gradient of {self.title}", takes=True)
-            self.backwards[chosen] = function, [self.reached.index(place) for place in walk.results]
+            how = parameters, results, f"gradient of {self.title}", True
+            plain = program.with_statements(program.statements)
+            self._unfused[chosen] = functools.cache(functools.partial(plain.compiled, *how))
+            program.statements = Fusion(program, walk.results.values()).statements
+            self.backwards[chosen] = program.compiled(*how), [self.reached.index(place) for place in walk.results]
+
+    def unfused(self, chosen: tuple[bool, ...]) -> Callable[..., Any]:
+        """A backward program whose arrays lie as they do in a pass of the function's own, whatever the gradients' strides."""
+        return self._unfused[chosen]()
+
+    def depends_on_layout(self, chosen: tuple[bool, ...], grads: Sequence[Any]) -> bool:
+        """Whether arrays of a pass may lie in another order than in the recorded one, and sums be rounded in another way."""
+        return chosen in self._turned or not all(g is None or in_order(g) for g in grads)
 
     def __call__(self, roots: Sequence[Tensor], forward: Callable[..., tuple] | None = None) -> Any:
         """The function's result for a call that is like the recorded one, with these roots. forward: instead of its program."""
@@ -564,10 +580,14 @@ def edge_to(t: Tensor) -> Any:
 
 
 def _any_gradient(like: Any) -> Any:
-    """A gradient of no particular values."""
+    """A gradient of no particular values, which lies as an array."""
     values = np.random.default_rng(like.size).uniform(-1, 1, like.shape)
     found = np.asarray(values.astype(like.dtype))
-    return found if isinstance(like, (ndarray, np.generic)) else to_device(found, device_of(like))
+    if not isinstance(like, (ndarray, np.generic)):
+        return to_device(found, device_of(like))
+    alike = np.empty_like(like, subok=False)
+    alike[...] = found
+    return alike
 
 
 def mode(casts: tuple | None = None) -> tuple:
