@@ -13,13 +13,13 @@ import numpy as np
 
 from tdt._kernels._addresses import ADDRESS, from_address
 from tdt._kernels._builtin import CLASS, NEW_FROM_DTYPE, array_function
-from tdt._kernels._builtin_code import CONTIGUOUS, DTYPE, FLAGS, NDIM, SHAPE, BuiltIn, linked_built_in
+from tdt._kernels._builtin_code import CONTIGUOUS, DTYPE, FLAGS, NDIM, SHAPE, STRIDES, BuiltIn, linked_built_in
 from tdt._kernels._code import Value, Variable
 from tdt._kernels._references import place_of
 
 JOIN = "tdt_join"
 ITEM_SIZE = 40  # where a dtype has the bytes of an element
-MOST_DIMS = 64
+MOST_DIMS, MOST_STRIDED = 64, 8  # dimensions, and those of arrays that are not contiguous
 LARGE = 1 << 18  # bytes of a result from which on NumPy copies, and other threads of Python's may run
 ARRAYS, ARRAY, LIST, TUPLE, NONE, TRUE, NEW, PLACES = range(8)  # words of `self`
 
@@ -30,7 +30,7 @@ Join = Callable[[Any, int, bool], "np.ndarray | None"]
 def join() -> Join:
     """`(arrays, dim, new)`: arrays in a list or tuple, joined along `dim`, which is a new dimension if `new`.
 
-    It returns None unless these are small contiguous arrays of one type that fit together.
+    It returns None unless these are small arrays of one type that fit together, and none may be an image that is channels-last.
     """
     return _function(np.ndarray, ())
 
@@ -61,6 +61,7 @@ class _Join(BuiltIn):
         new, recorded: the arguments of these names; `more`: 1 if `new`, else 0; `axis`: the dimension, `d` counted from 0.
         ndim, dtype, shape: of the first array.
         total: the result's size in the dimension; `result`: all its sizes.
+        steps, index: the result's strides along the dimensions of arrays that are not contiguous, and the place of a row.
         outer: how many pieces each array is copied in, of `each` bytes for a size of 1; `pitch`: bytes from piece to piece.
     """
 
@@ -81,6 +82,7 @@ class _Join(BuiltIn):
             code.load("i64", self.arguments, k) == self.word(TRUE) for k in range(2, 3 if of_arrays else 4)
         )
         self.axis = code.variable("i64", code.function("PyLong_AsLongLong", "i64", dim))
+        self.steps, self.index = (code.array("i64", MOST_STRIDED) for _ in range(2))
 
     def write(self) -> None:
         code = self.code
@@ -156,14 +158,23 @@ class _Join(BuiltIn):
                 self.refuse(self.field("i64", self.field("ptr", relation, base), edge) != self.word(NONE))
 
     def checked(self, owner: Value) -> Value:
-        """The array, which is one of NumPy's and contiguous."""
+        """The array, which is one of NumPy's, of few dimensions unless it is contiguous, and no image that is channels-last."""
         if not self.of_arrays:
             self.check_tensor(owner)
         array = self.array_of(owner)
         self.refuse(self.missing(array))
         self.refuse(self.field("i64", array, CLASS) != self.word(ARRAY))
-        self.refuse((self.field("i32", array, FLAGS) & CONTIGUOUS) == 0)
+        with self.code.when(~self.is_contiguous(array)):
+            rank, strides = self.field("i32", array, NDIM), self.field("ptr", array, STRIDES)
+            self.refuse(rank > MOST_STRIDED)
+            with self.code.when((rank == 4) | (rank == 5)):
+                last = self.code.load("i64", strides, self.code.cast(rank, "i64") - 1)
+                self.refuse(self.code.load("i64", strides, 1) <= last)
         return array
+
+    def is_contiguous(self, array: Value) -> Value:
+        """Whether an array is contiguous."""
+        return (self.field("i32", array, FLAGS) & CONTIGUOUS) != 0
 
     def check_dim(self) -> None:
         """Refuse a dimension out of range, and too many."""
@@ -226,21 +237,76 @@ class _Join(BuiltIn):
             with code.when(~self.new):
                 size.set(self.each * code.load("i64", self.field("ptr", array, SHAPE), self.d))
             begin, bytes_ = target.get(), size.get()
-            copy = functools.partial(self.copy, begin, source, bytes_)
             code.choose(
-                bytes_ == 4,
-                lambda copy=copy: copy("i32"),
-                lambda copy=copy, bytes_=bytes_: code.choose(bytes_ == 8, lambda: copy("i64"), copy),
+                self.is_contiguous(array),
+                functools.partial(self.by_size, bytes_, functools.partial(self.copy, begin, source, bytes_)),
+                functools.partial(self.copy_strided, begin, array),
             )
             target.set(code.at("i8", begin, bytes_))
 
-    def copy(self, begin: Value, source: Value, bytes_: Value, unit: str = "") -> None:
+    def by_size(self, bytes_: Value, copy: Callable[..., None]) -> None:
+        """Write `copy` for the units of four and of eight bytes, and for others."""
+        code = self.code
+        code.choose(
+            bytes_ == 4, lambda: copy("i32"), lambda: code.choose(bytes_ == 8, lambda: copy("i64"), lambda: copy(""))
+        )
+
+    def copy(self, begin: Value, source: Value, bytes_: Value, unit: str) -> None:
         """Copy the pieces of an array, each of so many bytes, or of a `unit`."""
         code = self.code
         with code.loop(0, self.outer.get()) as o:
-            to, taken = code.at("i8", begin, o * self.pitch), code.at("i8", source, o * bytes_)
-            if unit:
-                value = code.new(unit, f"load {unit}, ptr {taken.name}, align 1")
-                code.lines.append(f"  store {unit} {value.name}, ptr {to.name}, align 1")
-            else:
-                code.copy(to, taken, bytes_)
+            self.copy_one(code.at("i8", begin, o * self.pitch), code.at("i8", source, o * bytes_), bytes_, unit)
+
+    def copy_one(self, to: Value, source: Value, bytes_: Value, unit: str) -> None:
+        """Copy so many bytes, or a `unit`."""
+        code = self.code
+        if unit:
+            value = code.new(unit, f"load {unit}, ptr {source.name}, align 1")
+            code.lines.append(f"  store {unit} {value.name}, ptr {to.name}, align 1")
+        else:
+            code.copy(to, source, bytes_)
+
+    def copy_strided(self, begin: Value, array: Value) -> None:
+        """Copy an array that is not contiguous, and so has dimensions and elements."""
+        code, item = self.code, self.field("i64", self.dtype, ITEM_SIZE)
+        shape, strides = self.field("ptr", array, SHAPE), self.field("ptr", array, STRIDES)
+        self.store_steps(item)
+        last = self.ndim - 1
+        length, step, out_step = (code.load("i64", each, last) for each in (shape, strides, self.steps))
+        with code.loop(0, last) as j:
+            code.store(code.value(0, "i64"), self.index, j)
+        source, to = code.variable("ptr", self.field("ptr", array, ADDRESS)), code.variable("ptr", begin)
+
+        def elements(unit: str) -> None:
+            with code.loop(0, length) as i:
+                places = (code.at("i8", place.get(), i * by) for place, by in ((to, out_step), (source, step)))
+                self.copy_one(*places, item, unit)
+
+        with code.forever() as leave:
+            whole = (step == item) & (out_step == item)
+            code.choose(
+                whole, lambda: code.copy(to.get(), source.get(), length * item), lambda: self.by_size(item, elements)
+            )
+            d = code.variable("i64", last - 1)
+            with code.forever() as found:  # the innermost dimension around this row that has not ended
+                found(d.get() < 0)
+                turn, most = code.load("i64", self.index, d.get()) + 1, code.load("i64", shape, d.get())
+                ends = turn == most
+                code.store(code.select(ends, 0, turn), self.index, d.get())
+                for place, steps in ((source, strides), (to, self.steps)):
+                    by = code.load("i64", steps, d.get()) * code.select(ends, 1 - most, 1)
+                    place.set(code.at("i8", place.get(), by))
+                found(~ends)
+                d.add(-1)
+            leave(d.get() < 0)
+
+    def store_steps(self, item: Value) -> None:
+        """Store the strides of the result along the dimensions of the arrays."""
+        code, inner = self.code, self.code.variable("i64", item)
+        whole = self.ndim + self.more
+        with code.loop(0, whole) as j:
+            back = whole - 1 - j
+            own = code.select(self.new & (back > self.d), back - 1, back)
+            with code.when(~(self.new & (back == self.d))):
+                code.store(inner.get(), self.steps, own)
+            inner.set(inner.get() * code.load("i64", self.result, back))

@@ -72,8 +72,8 @@ class UfuncCall(BuiltIn):
             ufunc = code.cast(self.word(UFUNC), "ptr")
             self.leave(code.function("PyObject_Vectorcall", "ptr", ufunc, self.arguments, self.count, self.keywords))
 
-    def new_array(self, ndim: Value, shape: Value) -> Value:
-        """The result. Where there is no memory, the function returns with Python's error."""
+    def new_array(self, ndim: Value, shape: Value, strides: Value | None = None) -> Value:
+        """The result, contiguous unless it has strides. Where there is no memory, the function returns with Python's error."""
         code = self.code
         none, rank, kind = (
             code.cast(code.value(0, "i64"), "ptr").name,
@@ -81,7 +81,8 @@ class UfuncCall(BuiltIn):
             code.cast(self.word(KIND), "i32").name,
         )
         new, array = code.cast(self.word(NEW), "ptr").name, code.cast(self.word(ARRAY), "ptr").name
-        numbers = f"i32 {rank}, ptr {shape.name}, i32 {kind}, ptr {none}, ptr {none}, i32 0, i32 0, ptr {none}"
+        steps = none if strides is None else strides.name
+        numbers = f"i32 {rank}, ptr {shape.name}, i32 {kind}, ptr {steps}, ptr {none}, i32 0, i32 0, ptr {none}"
         out = code.new("ptr", f"call ptr {new}(ptr {array}, {numbers})")
         with code.when(code.cast(out, "i64") == 0):
             self.leave(out)

@@ -1,4 +1,4 @@
-"""Calls of elementwise ufuncs without NumPy's iterator, for contiguous arrays: see `_quick`."""
+"""Calls of elementwise ufuncs without NumPy's iterator, with results in PyTorch's order of dimensions: see `_quick`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt._backend.layout import in_order
 from tdt._kernels._addresses import ADDRESS
 from tdt._kernels._builtin import CLASS
 from tdt._kernels._builtin_code import ALIGNED, CONTIGUOUS, DTYPE, FLAGS, NDIM, SHAPE, STRIDES, linked_built_in
@@ -28,7 +29,9 @@ MOST_DIMS = 8
 
 
 def quick_elementwise(ufunc: Callable, loops: int, kinds: Sequence[np.dtype]) -> Callable:
-    """The function that calls an elementwise ufunc with one result, for contiguous arrays that broadcast.
+    """The function that calls an elementwise ufunc with one result, for arrays that broadcast.
+
+    A new result's dimensions are in the order that `tdt._backend.layout.in_order` gives.
 
     Args:
         loops: the address of its `_emit_loops.LOOPS`.
@@ -36,20 +39,35 @@ def quick_elementwise(ufunc: Callable, loops: int, kinds: Sequence[np.dtype]) ->
     """
     if len(kinds) > MOST_OPERANDS:
         return ufunc
-    words = [*ufunc_words(ufunc, loops, 0), len(kinds) - 1, 0, kinds[-1].num, kinds[-1].itemsize]
+    ordered = _in_order(ufunc)
+    _alive.append(ordered)
+    words = [*ufunc_words(ordered, loops, 0), len(kinds) - 1, 0, kinds[-1].num, kinds[-1].itemsize]
     for kind in kinds:
         words += id(kind), kind.itemsize
     return linked_built_in("quick_elementwise", QUICK, _ElementwiseCall, words)
+
+
+_alive: list[Callable] = []  # whose addresses are in the bytes of built-in functions
+
+
+def _in_order(ufunc: Callable) -> Callable:
+    """The ufunc for what its built-in function does not take."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        result = ufunc(*args, **kwargs)
+        return result if kwargs or len(args) > ufunc.nin else in_order(np, result, [*args])  # type: ignore[attr-defined]
+
+    return call
 
 
 class _ElementwiseCall(UfuncCall):
     """A call of an elementwise ufunc: one of its `LOOPS` for all elements, or nested loops around calls for two dimensions.
 
     Attributes:
-        alike: whether all inputs that have dimensions have the same.
+        alike: whether all inputs that have dimensions have the same, and are contiguous; `plain`: whether all are contiguous.
         first: the sizes of the first of them.
         ndim, shape, total: dimensions, sizes and elements of the result.
-        strides: of all operands along the result's dimensions.
+        strides: of all operands along the result's dimensions; `order`: these dimensions, the outermost in memory first.
         counts, moves: how often each of the nested loops is run, and the operands' strides along it; `index`: its turn.
         addresses, steps, row_steps: arguments of `LOOPS`.
     """
@@ -62,10 +80,10 @@ class _ElementwiseCall(UfuncCall):
         code = self.code
         self.inputs = self.word(INPUTS)
         self.addresses, self.steps, self.row_steps = (code.array("i64", MOST_OPERANDS) for _ in range(3))
-        self.shape, self.counts, self.index = (code.array("i64", MOST_DIMS) for _ in range(3))
+        self.shape, self.counts, self.index, self.order = (code.array("i64", MOST_DIMS) for _ in range(4))
         self.strides, self.moves = (code.array("i64", MOST_OPERANDS * MOST_DIMS) for _ in range(2))
         self.fits = code.variable("i1", self.counts_fit())
-        self.alike = code.variable("i1", code.value(1, "i1"))
+        self.alike, self.plain = (code.variable("i1", code.value(1, "i1")) for _ in range(2))
         self.ndim, self.first = code.variable("i64", 0), code.variable("ptr", code.cast(code.value(0, "i64"), "ptr"))
 
     def write(self) -> None:
@@ -79,12 +97,12 @@ class _ElementwiseCall(UfuncCall):
             self.total.set(self.total.get() * code.load("i64", self.shape, j))
         self.refuse(self.total.get() == 0)
         self.leave_to_ufunc()
-        out = self.new_array(n, self.shape)
+        out = self.new_result(n)
         code.store(self.field("i64", out, ADDRESS), self.addresses, self.inputs)
         self.operands = self.inputs + 1
         self.begin_threads(self.total.get())
         self.loops = code.cast(self.word(LOOP), "ptr")
-        code.choose(self.alike.get(), self.call_once, lambda: self.call_repeatedly(n))
+        code.choose(self.alike.get() & self.plain.get(), self.call_once, lambda: self.call_repeatedly(n))
         self.end_threads()
         self.end(out)
 
@@ -101,14 +119,15 @@ class _ElementwiseCall(UfuncCall):
         return self.word(OPERANDS + 1 + k * RECORD)
 
     def check(self, k: Value) -> None:
-        """Refuse an argument of another class, type or layout; compare its dimensions with those of the arguments before."""
+        """Refuse an argument of another class or type; compare its dimensions with those of the arguments before."""
         code, array = self.code, self.array_at(k)
         self.refuse(self.field("i64", array, CLASS) != self.word(ARRAY))
         with code.when(self.fits.get()):
             rank = self.rank_of(array)
-            plain = (self.field("i32", array, FLAGS) & (ALIGNED | CONTIGUOUS)) == (ALIGNED | CONTIGUOUS)
+            flags = self.field("i32", array, FLAGS)
             other = self.field("i64", array, DTYPE) != self.word(OPERANDS + k * RECORD)
-            self.refuse(other | ~plain | (rank > MOST_DIMS))
+            self.refuse(other | ((flags & ALIGNED) == 0) | (rank > MOST_DIMS))
+            self.plain.set(self.plain.get() & ((flags & CONTIGUOUS) != 0))
             code.store(self.field("i64", array, ADDRESS), self.addresses, k)
             own = self.field("ptr", array, SHAPE)
 
@@ -141,6 +160,47 @@ class _ElementwiseCall(UfuncCall):
                     self.refuse((before != 1) & (before != length))
                     code.store(length, self.shape, place)
 
+    def new_result(self, n: Value) -> Value:
+        """The result, of `n` dimensions."""
+        code, out = self.code, self.code.variable("ptr")
+        with code.loop(0, n) as j:
+            code.store(j, self.order, j)
+
+        def ordered() -> None:
+            self.store_strides(n)
+            self.sort(n)
+            self.store_result_strides(n)
+            out.set(self.new_array(n, self.shape, code.at("i64", self.strides, self.inputs * MOST_DIMS)))
+
+        code.choose(self.plain.get(), lambda: out.set(self.new_array(n, self.shape)), ordered)
+        return out.get()
+
+    def sort(self, n: Value) -> None:
+        """Order the result's dimensions by the strides of the inputs: by insertion, from the innermost one on."""
+        code = self.code
+        with code.loop(1, n) as turn:
+            at, going = code.variable("i64", n - 1 - turn), code.variable("i1", code.value(1, "i1"))
+            with code.loop(n - turn, n) as before:
+                with code.when(going.get()):
+                    outer, inner = (code.load("i64", self.order, place) for place in (at.get(), before))
+                    answer = self.compare(outer, inner)
+                    going.set(answer >= 0)
+                    with code.when(answer > 0):
+                        code.store(inner, self.order, at.get())
+                        code.store(outer, self.order, before)
+                        at.set(before)
+
+    def compare(self, outer: Value, inner: Value) -> Value:
+        """1 if dimension `inner` must be outside of `outer`, -1 if not, 0 if no input determines it."""
+        code, answer = self.code, self.code.variable("i64", 0)
+        shorter = code.load("i64", self.shape, outer) < code.load("i64", self.shape, inner)
+        with code.loop(0, self.inputs) as k:
+            a, b = (code.load("i64", self.strides, k * MOST_DIMS + d) for d in (outer, inner))
+            with code.when((answer.get() == 0) & (a != 0) & (b != 0)):
+                equal = code.select(shorter, code.value(1, "i64"), 0)
+                answer.set(code.select(a == b, equal, code.select(a < b, code.value(1, "i64"), -1)))
+        return answer.get()
+
     def call(self, length: Value, rows: Value | int = 1) -> None:
         """Call the ufunc's `LOOPS` for so many elements of each row."""
         code = self.code
@@ -158,7 +218,9 @@ class _ElementwiseCall(UfuncCall):
     def call_repeatedly(self, n: Value) -> None:
         """A call for each run along the last two of the nested loops."""
         code = self.code
-        self.store_strides(n)
+        with code.when(self.plain.get()):
+            self.store_strides(n)
+            self.store_result_strides(n)
         last = self.nested_loops(n) - 1
         with code.loop(0, self.operands) as k:
             code.store(self.move_of(k, last), self.steps, k)
@@ -170,7 +232,7 @@ class _ElementwiseCall(UfuncCall):
         return self.code.load("i64", self.moves, k * MOST_DIMS + d)
 
     def store_strides(self, n: Value) -> None:
-        """Store the strides of all operands along the result's `n` dimensions, 0 where an operand is repeated."""
+        """Store the strides of all inputs along the result's `n` dimensions, 0 where an input is repeated."""
         code = self.code
         with code.loop(0, self.inputs) as k:
             array = self.array_at(k)
@@ -179,21 +241,27 @@ class _ElementwiseCall(UfuncCall):
             with code.loop(0, n) as j:
                 code.store(code.value(0, "i64"), self.strides, k * MOST_DIMS + j)
             with code.loop(0, rank) as j:
-                step = code.select(code.load("i64", own, j) == 1, 0, code.load("i64", own_strides, j))
-                code.store(step, self.strides, k * MOST_DIMS + n - rank + j)
-        inner = code.variable("i64", self.word(SIZE))
+                place = n - rank + j
+                whole = code.load("i64", own, j) == code.load("i64", self.shape, place)
+                step = code.select(whole, code.load("i64", own_strides, j), 0)
+                code.store(step, self.strides, k * MOST_DIMS + place)
+
+    def store_result_strides(self, n: Value) -> None:
+        """Store those of the result."""
+        code, inner = self.code, self.code.variable("i64", self.word(SIZE))
         with code.loop(0, n) as j:
-            back = n - 1 - j
-            code.store(inner.get(), self.strides, self.inputs * MOST_DIMS + back)
-            inner.set(inner.get() * code.load("i64", self.shape, back))
+            d = code.load("i64", self.order, n - 1 - j)
+            code.store(inner.get(), self.strides, self.inputs * MOST_DIMS + d)
+            inner.set(inner.get() * code.load("i64", self.shape, d))
 
     def nested_loops(self, n: Value) -> Value:
         """Store the nested loops and return how many they are: neighbours that all operands take in one stride are one."""
         code, loops = self.code, self.code.variable("i64", 0)
         with code.loop(0, n) as j:
-            length = code.load("i64", self.shape, j)
+            d = code.load("i64", self.order, j)
+            length = code.load("i64", self.shape, d)
             with code.when(length != 1):
-                self.add_loop(loops, j, length)
+                self.add_loop(loops, d, length)
         with code.when(loops.get() == 0):
             code.store(code.value(1, "i64"), self.counts)
             loops.set(1)

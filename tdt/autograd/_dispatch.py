@@ -47,6 +47,7 @@ NO_ATTRIBUTES: dict[str, Any] = {}
 MOST_UFUNCS = 1000  # of an op: by the values of its numbers
 ndarray = np.ndarray
 _new = object.__new__
+BUILT_IN = type(len)  # of the functions of `_quick_elementwise`, whose results are in PyTorch's order
 
 
 def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:  # noqa: C901  (helper calls cost time)
@@ -179,7 +180,7 @@ def binary(op: Op, x: Any, y: Any) -> Any:
         result = op.forward(np, a, b) if direct is None else direct(a, *numbers) if numbers else direct(a, b)
     except (ValueError, OverflowError) as error:
         result = _recover(op, np, [a, b], op.defaults, error, (x, y) if record else ())
-    if lay is not None:
+    if lay is not None and direct.__class__ is not BUILT_IN:
         result = lay(np, result, [a, b])
     out = _new(Tensor)
     out._a = result if result.__class__ is ndarray else _backend.as_array(result)
@@ -225,19 +226,20 @@ def ternary(op: Op, x: Any, y: Any, z: Any) -> Any:
 
 
 def elementwise(op: Op, operands: tuple[Any, ...], attributes: dict) -> Any:
-    """The fast path for ops with a generated ufunc, on small contiguous NumPy tensors and numbers; None for all others."""
+    """The fast path for ops with a generated ufunc, on small NumPy tensors and numbers; None for all others."""
     record = state.fast_record
     if record is None and (op.autocast or (record := state.uncast_record) is None):
         return None
     key: list[Any] = []
     arrays: list[Any] = []
-    recorded = False
+    recorded, contiguous = False, True
     for x in operands:
         kind = x.__class__
         if kind in TENSOR_TYPES:
             a = x._a
-            if a.__class__ is not ndarray or a.size >= THREADS.elementwise or not a.flags.c_contiguous:
+            if a.__class__ is not ndarray or a.size >= THREADS.elementwise:
                 return None
+            contiguous = contiguous and a.flags.c_contiguous
             arrays.append(a)
             key.append(a.dtype)
             recorded = recorded or x._edge is not None or x._view is not None
@@ -252,7 +254,7 @@ def elementwise(op: Op, operands: tuple[Any, ...], attributes: dict) -> Any:
         found = None
     ufunc, numbers, attributes, pick = found or ufunc_of(op, key, arrays, attributes)
     edges, mask, nowhere = _edges_of(operands) if recorded and record and op.rules else NO_EDGES
-    if ufunc is None or nowhere:
+    if ufunc is None or nowhere or not (contiguous or (ufunc.__class__ is BUILT_IN and not op.packed)):
         return None
     try:
         result = ufunc(*arrays if pick is None else pick(arrays), *numbers)

@@ -45,6 +45,17 @@ CASES = {
     "halves": (numbers(3, 4, dtype="e"), numbers(3, 5, dtype="e")),
     "complex": (numbers(3, 1, dtype="F"), numbers(3, 2, dtype="F")),
     "integers": (numbers(3, 4, dtype="l"), numbers(3, 5, dtype="l")),
+    "gaps": (numbers(4, 6)[:, ::2], numbers(4, 3)),
+    "order": (numbers(3, 4).T, numbers(4, 3)),
+    "halves of rows": (numbers(2, 3, 8)[..., 4:], numbers(2, 3, 8)[..., :4]),
+    "heads": (numbers(2, 3, 4, 6).transpose(0, 2, 1, 3)[..., 3:], numbers(2, 4, 3, 3)),
+    "columns of a matrix": (numbers(3, 8)[:, :1], numbers(3, 8)[:, 5:6], numbers(3, 1)),
+    "every second": (numbers(5)[::2], numbers(6)[::3]),
+    "repeated": (np.broadcast_to(numbers(3, 1), (3, 3)), numbers(3, 3).T),
+    "halves with gaps": (numbers(6, 6, dtype="e").T[1::2], numbers(3, 6, dtype="e")),
+    "complex with gaps": (numbers(6, 4, dtype="D").T[::2], numbers(2, 6, dtype="D")),
+    "bytes with gaps": (numbers(6, 4).T[::2] > 0, numbers(2, 6) > 0),
+    "eight dimensions": (numbers(1, 2, 1, 2, 1, 2, 1, 2).T, numbers(2, 1, 2, 1, 2, 1, 2, 1)),
     "bfloat16": (tdt.ones(3, 2).bfloat16()._a, tdt.zeros(3, 2).bfloat16()._a),
     "odd bytes": (tdt.ones(3, 1).bfloat16()._a, tdt.zeros(3, 2).bfloat16()._a, tdt.ones(3, 4).bfloat16()._a),
 }
@@ -87,8 +98,8 @@ OTHERS = {
     "types": ([numbers(2, 3), numbers(2, 3, dtype="d")], 0),
     "byte orders": ([numbers(2, 3), numbers(2, 3).astype(">f4")], 0),
     "numbers of dimensions": ([numbers(2, 3), numbers(2)], 0),
-    "gaps": ([numbers(4, 6)[:, ::2], numbers(4, 3)], 0),
-    "order": ([numbers(3, 4).T, numbers(4, 3)], 0),
+    "images that may be channels-last": ([numbers(2, 5, 5, 3).transpose(0, 3, 1, 2), numbers(2, 3, 5, 5)], 0),
+    "many dimensions": ([numbers(1, 2, 1, 2, 1, 2, 1, 2, 3).T, numbers(3, 2, 1, 2, 1, 2, 1, 2, 1)], 0),
     "large": ([numbers(LARGE // 8), numbers(LARGE // 8 + 1)], 0),
 }
 

@@ -91,6 +91,7 @@ def _zeros(xp: ModuleType, g: Any) -> Any:
 @front
 @unary_op(
     ufunc("negative"),
+    formula=True,
     vjp=lambda g: -g,
     fast_vjp=lambda g: -g,
     dtypes=NUMBERS,
