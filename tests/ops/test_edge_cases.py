@@ -55,6 +55,14 @@ OF_REPEATS = """
     t.ones(2).repeat_interleave(2, output_size=3); t.arange(3).repeat_interleave(t.tensor([2, 0, 1]), output_size=3)
     t.arange(2).repeat_interleave(t.tensor([2, 1]), output_size=4); t.repeat_interleave(t.tensor([1, 2]), output_size=5)
     t.ones(2).repeat_interleave(True); t.ones(2).repeat_interleave(1.0)
+    t.ones(()).repeat_interleave(2); t.ones(()).repeat_interleave(2, 0); t.ones(()).repeat_interleave(t.tensor([2]), -1)
+    t.ones(()).repeat_interleave(t.tensor([2])); t.repeat_interleave(t.tensor(2)); t.ones(3).repeat_interleave(t.tensor([1.0]))
+"""
+
+OF_INDICES = """
+    t.tensor(1.0).index_select(0, t.tensor([0])); t.tensor(1.0).index_select(0, t.tensor([], dtype=t.int64))
+    t.ones(3).index_select(1, t.tensor([1.0])); t.ones(3).index_select(0, t.tensor([1.0])); t.ones(3)[[]]; t.ones(2, 0)[[]]
+    t.ones(3).index_fill(0, t.tensor([1.0]), 2); t.ones(3).index_fill(0, t.tensor([], dtype=t.bool), 2); t.ones(3)[t.tensor([])]
 """
 
 OF_BIASES = """
@@ -99,8 +107,10 @@ def test_what_an_op_takes_of_a_dtype_is_pytorchs(code, dtype):
     )
 
 
-@pytest.mark.parametrize("code", [*calls(OF_NOTHING), *calls(OF_OTHER_LAYOUTS), *calls(OF_BIASES), *calls(OF_REPEATS)])
-def test_results_of_empty_expanded_and_transposed_tensors_biases_and_repeats_are_pytorchs(code):
+@pytest.mark.parametrize(
+    "code", [c for text in (OF_NOTHING, OF_OTHER_LAYOUTS, OF_BIASES, OF_REPEATS, OF_INDICES) for c in calls(text)]
+)
+def test_results_of_empty_expanded_and_transposed_tensors_biases_repeats_and_indices_are_pytorchs(code):
     assert_the_same(code)
 
 

@@ -42,7 +42,8 @@ def _vector_index(name: str, index: Tensor) -> None:
     if a.ndim > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector")
     if a.dtype != np.int64 and index.dtype not in (_dtype.int64, _dtype.int32):
-        raise RuntimeError(f"{name}(): Expected dtype int32 or int64 for index")
+        error = IndexError if name == "index_fill_" else RuntimeError
+        raise error(f"{name}(): Expected dtype int32 or int64 for index")
 
 
 def _index_at(index: Any, dim: int) -> tuple[Any, ...]:
@@ -97,18 +98,21 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     Shape: input (*); index (n), int32 or int64; result the same as input but for `dim`: n.
     Raises:
         IndexError: when `index` has more than 1 dimension or an entry out of range.
-        RuntimeError: when `index` is of another dtype.
+        RuntimeError: when `index` is of another dtype, or empty where `input` has no dimensions.
 
     >>> import tdt
     >>> tdt.index_select(tdt.tensor([5, 6, 7]), 0, tdt.tensor([2, 0]))
     tensor([7, 5])
     """
+    d = wrap_dim(dim, input._a.ndim)
     _vector_index("index_select", index)
+    if not input._a.ndim and index._a.size != 1:
+        raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index._a.size} value(s)")
     if out is None:
-        return apply(_index_select, (input, index), {"dim": wrap_dim(dim, input._a.ndim)})
+        return apply(_index_select, (input, index), {"dim": d})
     refuse_out(out, input)
     check_memory(out)  # before it is resized
-    return _index_select.into(out, input, index, dim=wrap_dim(dim, input.ndim))
+    return _index_select.into(out, input, index, dim=d)
 
 
 @op(promote=(), broadcasts=False)
@@ -284,8 +288,8 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -
 
     Shape: input (*); index (n), int32 or int64; value a number or (); result the shape of `input`.
     Raises:
-        IndexError: when `index` has more than 1 dimension or an entry out of range.
-        RuntimeError: when `value` has dimensions, or `index` is of another dtype.
+        IndexError: when `index` has more than 1 dimension, another dtype or an entry out of range.
+        RuntimeError: when `value` has dimensions.
 
     >>> import tdt
     >>> tdt.index_fill(tdt.zeros(2), 0, tdt.tensor([1]), 7)

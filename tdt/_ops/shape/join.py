@@ -492,7 +492,9 @@ def repeat_interleave(
         output_size: the size of the result along `dim`, which is checked.
     Shape: input (*); repeats () or (n) with n = input.shape[dim]; result the same but for `dim`: the sum of `repeats`.
     Raises:
-        RuntimeError: when `repeats` is negative, not of an integer dtype, or of another size, or `output_size` is wrong.
+        IndexError: when `dim` is given and `input` has no dimensions.
+        NotImplementedError: when `repeats` is not of an integer dtype.
+        RuntimeError: when `repeats` is negative or of another size, or `output_size` is wrong.
         TypeError: when `repeats` is neither an integer nor a tensor.
 
     >>> import tdt
@@ -501,17 +503,21 @@ def repeat_interleave(
     """
     if repeats is None:
         counts = input
+        if counts.ndim != 1:
+            raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
         return input.new_tensor(range(len(input))).repeat_interleave(counts, output_size=output_size)
     x = input.reshape(-1) if dim is None else input
     d = wrap_dim(0 if dim is None else dim, x.ndim)
     if not x.ndim:
-        x = x.reshape(1)
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     n = x.shape[d]
     times: Any = repeats._a if isinstance(repeats, Tensor) else repeats
     if not isinstance(repeats, Tensor) and (isinstance(repeats, bool) or not is_int(repeats)):
         raise TypeError(f"repeat_interleave(): repeats must be a Tensor or an int, not {type(repeats).__name__}")
     if isinstance(repeats, Tensor) and repeats.dtype not in (_dtype.int64, _dtype.int32):
-        raise RuntimeError("repeats has to be Long or Int tensor")
+        raise NotImplementedError(
+            f"\"repeat_interleave_cpu\" not implemented for '{_dtype.SCALAR_NAMES[repeats.dtype]}'"
+        )
     if isinstance(repeats, Tensor) and repeats.ndim > 1:
         raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
     if isinstance(repeats, Tensor) and repeats.numel() not in (1, n):
