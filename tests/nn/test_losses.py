@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tdt
+from tests.helpers import require_torch
 from tests.nn._compare import agree, agree_error, numbers
 
 TARGETS = np.array([1, 0, 4, 2, 1, 3])
@@ -249,3 +250,26 @@ def _first_words(call):
     except Exception as error:  # noqa: BLE001  (its message is compared)
         return re.split(r"[,:;(]", str(error).split("\n")[0])[0].strip(" .")
     raise AssertionError("PyTorch accepts this call")
+
+
+NODES = {
+    "mse_loss": lambda t, f, x: f.mse_loss(x, t.ones(3, 4)),
+    "l1_loss": lambda t, f, x: f.l1_loss(x, t.ones(3, 4)),
+    "smooth_l1_loss": lambda t, f, x: f.smooth_l1_loss(x, t.ones(3, 4), beta=0.5),
+    "smooth_l1_loss that is the l1_loss": lambda t, f, x: f.smooth_l1_loss(x, t.ones(3, 4), beta=0.0),
+    "cross_entropy": lambda t, f, x: f.cross_entropy(x, t.tensor([0, 1, 2])),
+    "cross_entropy of probabilities": lambda t, f, x: f.cross_entropy(x, t.ones(3, 4) / 4),
+    "cross_entropy smoothed": lambda t, f, x: f.cross_entropy(x, t.ones(3, 4) / 4, label_smoothing=0.1),
+    "margin_ranking_loss": lambda t, f, x: f.margin_ranking_loss(x, t.ones(3, 4), t.ones(3, 4), reduction="none"),
+    "triplet_margin_loss": lambda t, f, x: f.triplet_margin_loss(x, t.ones(3, 4), t.zeros(3, 4), reduction="none"),
+}
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_the_last_node_of_a_loss_has_pytorchs_name(name):
+    torch = require_torch()
+    found, expected = (
+        NODES[name](lib, lib.nn.functional, lib.linspace(-1, 1, 12).reshape(3, 4).requires_grad_()).grad_fn.name()
+        for lib in (tdt, torch)
+    )
+    assert found == expected

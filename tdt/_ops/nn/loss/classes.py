@@ -473,7 +473,7 @@ def _cross_entropy_of(
 
 
 def _probability_node_name(node: Any) -> str:
-    return "DivBackward0" if node.attributes["reduction"] == "mean" else "NegBackward0"
+    return "DivBackward1" if node.attributes["reduction"] == "mean" else "NegBackward0"
 
 
 @op(

@@ -199,7 +199,6 @@ def _absolute(input: Tensor, target: Tensor, reduction: str) -> Tensor:
     return reduced((input - target).abs(), reduction)
 
 
-@node_name("SmoothL1LossBackward0")
 @autocast("float32")
 def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
                    reduction: str = "mean", beta: float = 1.0) -> Tensor:  # fmt: skip
@@ -226,6 +225,12 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = No
         raise RuntimeError(f"smooth_l1_loss does not support negative values for beta. Got {beta}")
     if not beta:
         return _absolute(input, target, reduction)
+    return _smooth_l1(input, target, beta, reduction)
+
+
+@node_name("SmoothL1LossBackward0")
+def _smooth_l1(input: Tensor, target: Tensor, beta: float, reduction: str) -> Tensor:
+    """`smooth_l1_loss` for a positive `beta`."""
     loss = _huber_of(input, target, float(beta), reduction)
     return loss if beta == 1 else loss / beta
 

@@ -52,7 +52,7 @@ def margin_ranking_loss(
 
 def ranking(input1: Tensor, input2: Tensor, target: Tensor, margin: float, reduction: str) -> Tensor:
     """`margin_ranking_loss` for any numbers of dimensions."""
-    return reduced((-target * (input1 - input2) + margin).clamp(min=0), reduction)
+    return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
 
 
 @autocast("float32")
@@ -202,7 +202,7 @@ def triplet(
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = far.minimum(distance(positive, negative))
-    return reduced((margin + near - far).clamp(min=0), reduction)
+    return reduced((margin + near - far).clamp_min(0), reduction)
 
 
 @op(
