@@ -16,7 +16,7 @@ import types
 import weakref
 from array import array
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from operator import is_
 from typing import Any
@@ -111,7 +111,7 @@ class Guards:
         """The keys and values of dicts, and the items of lists."""
         return chain.from_iterable((*map(dict.keys, self._dicts), *map(dict.values, self._dicts), *self._lists))
 
-    def _visit(self, value: Any) -> None:  # noqa: C901  (a case for each kind of object)
+    def _visit(self, value: Any) -> None:
         if value.__class__ in SCALARS or id(value) in self._visited:
             return
         if isinstance(value, type):
@@ -120,49 +120,14 @@ class Guards:
         self._visited[id(value)] = value
         if len(self._visited) > MOST_OBJECTS:
             raise Refusal(f"it refers to more than {MOST_OBJECTS} objects")
-        if isinstance(value, Tensor):
-            self.tensors.append(value)
-            for name in [name for name in vars(value) if not name.startswith("_")]:
-                self._hold_item(vars(value), name)
-        elif isinstance(value, types.FunctionType):
-            self._visit_function(value)
-        elif isinstance(value, types.MethodType):
-            self._visit(value.__self__)
-            self._visit(value.__func__)
-        elif isinstance(value, functools.partial):
-            self._visit_items([value.func, *value.args, *value.keywords.values()])
-        elif isinstance(value, (list, deque, tuple, set, frozenset)):
-            if isinstance(value, (set, deque)):
-                self._others.append(value)
-            elif isinstance(value, list):
-                if value:
-                    self._lists.append(value)
-                else:
-                    self._empty.append(value)
-            self._visit_items(value)
-            self._visit_attributes(value)
-        elif isinstance(value, dict):
-            self._hold_dict(value)
-            self._visit_items([*value, *dict.values(value)])
-            self._visit_attributes(value)
-        elif isinstance(value, types.MappingProxyType):
-            self._visit_items(gc.get_referents(value))
-        elif isinstance(value, types.BuiltinFunctionType):
-            self._visit(value.__self__)
-        elif isinstance(value, Generator):
-            self._hold_dict(vars(value))
-            self.generators.append(value)
-            if value.device.type == "cpu":  # that of a GPU draws, and is seeded, without a new recording
-                self._hold_dict(vars(value.engine))  # with its seed
-        elif isinstance(value, SKIPPED) or any(kind.__module__ == "logging" for kind in type(value).__mro__):
+        for kinds, visit in VISITS:
+            if isinstance(value, kinds):
+                visit(self, value)
+                return
+        if isinstance(value, SKIPPED) or any(kind.__module__ == "logging" for kind in type(value).__mro__):
             return
-        elif hasattr(value, "__next__"):
-            raise Refusal(f"it refers to an iterator, {type(value).__name__}")
-        elif isinstance(value, random.Random) or type(value).__module__.startswith("numpy.random"):
-            compared: tuple[Any, ...] = random.random, np.random.rand  # of those whose states recordings compare
-            if not any(value is function.__self__ for function in compared):
-                raise Refusal(f"it refers to a generator of random numbers, {type(value).__name__}")
-        elif isinstance(value, (np.ndarray, array, bytearray)):
+        _check_changes(value)
+        if isinstance(value, (np.ndarray, array, bytearray)):
             self._hold_array(value)
             self._visit_attributes(value)
         elif all(name in getattr(value, "__dict__", ()) for name in REGISTRIES):
@@ -170,16 +135,44 @@ class Guards:
         elif hasattr(value, "is_compiled_by_tdt"):
             self._visit(value.function)
         elif hasattr(value, "param_groups"):
-            if not getattr(value, "is_recorded", False):
-                raise Refusal(
-                    f"it refers to an optimizer, {type(value).__name__}, whose steps are not recorded: compile only the "
-                    "computation of the loss"
-                )
-            self._optimizers.append(value)
-            self._visit_items(p for group in value.param_groups for p in group["params"])
-            self._visit_class(type(value))
+            self._visit_optimizer(value)
         else:
             self._visit_object(value)
+
+    def _visit_tensor(self, value: Tensor) -> None:
+        self.tensors.append(value)
+        for name in [name for name in vars(value) if not name.startswith("_")]:
+            self._hold_item(vars(value), name)
+
+    def _visit_collection(self, value: Any) -> None:
+        """A list, tuple or set."""
+        if isinstance(value, (set, deque)):
+            self._others.append(value)
+        elif isinstance(value, list):
+            (self._lists if value else self._empty).append(value)
+        self._visit_items(value)
+        self._visit_attributes(value)
+
+    def _visit_dict(self, value: dict) -> None:
+        self._hold_dict(value)
+        self._visit_items([*value, *dict.values(value)])
+        self._visit_attributes(value)
+
+    def _visit_generator(self, value: Generator) -> None:
+        self._hold_dict(vars(value))
+        self.generators.append(value)
+        if value.device.type == "cpu":  # that of a GPU draws, and is seeded, without a new recording
+            self._hold_dict(vars(value.engine))  # with its seed
+
+    def _visit_optimizer(self, value: Any) -> None:
+        if not getattr(value, "is_recorded", False):
+            raise Refusal(
+                f"it refers to an optimizer, {type(value).__name__}, whose steps are not recorded: compile only the "
+                "computation of the loss"
+            )
+        self._optimizers.append(value)
+        self._visit_items(p for group in value.param_groups for p in group["params"])
+        self._visit_class(type(value))
 
     def _visit_object(self, value: Any) -> None:
         kind = type(value)
@@ -291,6 +284,33 @@ class Guards:
             value = function.__globals__.get(name, MISSING)
             if value is not MISSING or not hasattr(builtins, name):
                 self._hold_item(function.__globals__, name)
+
+
+# How objects of some kinds are visited.
+VISITS: tuple[tuple[Any, Callable[[Guards, Any], None]], ...] = (
+    (Tensor, Guards._visit_tensor),
+    (types.FunctionType, Guards._visit_function),
+    (types.MethodType, lambda guards, value: guards._visit_items([value.__self__, value.__func__])),
+    (
+        functools.partial,
+        lambda guards, value: guards._visit_items([value.func, *value.args, *value.keywords.values()]),
+    ),
+    ((list, deque, tuple, set, frozenset), Guards._visit_collection),
+    (dict, Guards._visit_dict),
+    (types.MappingProxyType, lambda guards, value: guards._visit_items(gc.get_referents(value))),
+    (types.BuiltinFunctionType, lambda guards, value: guards._visit(value.__self__)),
+    (Generator, Guards._visit_generator),
+)
+
+
+def _check_changes(value: Any) -> None:
+    """Refuse iterators and generators of random numbers, whose changes are not seen."""
+    if hasattr(value, "__next__"):
+        raise Refusal(f"it refers to an iterator, {type(value).__name__}")
+    if isinstance(value, random.Random) or type(value).__module__.startswith("numpy.random"):
+        compared: tuple[Any, ...] = random.random, np.random.rand  # of those whose states recordings compare
+        if not any(value is function.__self__ for function in compared):
+            raise Refusal(f"it refers to a generator of random numbers, {type(value).__name__}")
 
 
 def _is_own(kind: type) -> bool:
