@@ -25,6 +25,7 @@ from tdt._ops.spectral._transforms import (
     inverse_real_transform,
     real_transform,
 )
+from tdt.autograd._remembered import calls_by_shape
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft",
@@ -32,7 +33,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@front
+@calls_by_shape
 @with_out(packed=True)
 def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """Discrete Fourier transform along `dim`: X[k] = Σ x[j] exp(-2πi jk/n).
@@ -53,7 +54,7 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
     return complex_transform("fft", input, *dim_and_size(input, n, dim), norm, forward=True)
 
 
-@front
+@calls_by_shape
 @with_out(packed=True)
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """Inverse of `fft` along `dim`.
@@ -73,7 +74,7 @@ def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     return complex_transform("ifft", input, *dim_and_size(input, n, dim), norm, forward=False)
 
 
-@front
+@calls_by_shape
 @with_out(packed=True)
 def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """Discrete Fourier transform of a real `input` along `dim`: the first n // 2 + 1 points.
@@ -95,7 +96,7 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     return real_transform("rfft", input, *dim_and_size(input, n, dim), norm)
 
 
-@front
+@calls_by_shape
 @with_out(packed=True)
 def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """Inverse of `rfft` along `dim`: a real signal of `n` points.
@@ -115,7 +116,7 @@ def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
     return inverse_real_transform("irfft", input, *dim_and_output_size(input, n, dim), norm)
 
 
-@front
+@calls_by_shape
 @with_out(packed=True)
 def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """Discrete Fourier transform of a Hermitian signal, of which `input` is the first half; it is real.
@@ -135,7 +136,7 @@ def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     return hermitian_transform("hfft", input, *dim_and_output_size(input, n, dim), norm)
 
 
-@front
+@calls_by_shape
 @with_out(packed=True)
 def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """Inverse of `hfft`: the first n // 2 + 1 points of a Hermitian signal whose transform is the real `input`.
@@ -155,7 +156,7 @@ def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
     return inverse_hermitian_transform("ihfft", input, *dim_and_size(input, n, dim), norm)
 
 
-@front
+@calls_by_shape
 @with_out(packed=True)
 def fftn(input: Tensor, s: Ints | None = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """Discrete Fourier transform along several dimensions.
@@ -177,7 +178,7 @@ def fftn(input: Tensor, s: Ints | None = None, dim: Dims = None, norm: str | Non
     return complex_transform("fftn", input, *dims_and_sizes(input, s, dim), norm, forward=True)
 
 
-@front
+@calls_by_shape
 @with_out(packed=True)
 def ifftn(input: Tensor, s: Ints | None = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """Inverse of `fftn` along several dimensions.
@@ -199,7 +200,7 @@ def ifftn(input: Tensor, s: Ints | None = None, dim: Dims = None, norm: str | No
     return complex_transform("ifftn", input, *dims_and_sizes(input, s, dim), norm, forward=False)
 
 
-@front
+@calls_by_shape
 @with_out(packed=True)
 def rfftn(input: Tensor, s: Ints | None = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """Discrete Fourier transform of a real `input` along several dimensions, the last of them halved.
@@ -221,7 +222,7 @@ def rfftn(input: Tensor, s: Ints | None = None, dim: Dims = None, norm: str | No
     return real_transform("rfftn", input, *dims_and_sizes(input, s, dim), norm)
 
 
-@front
+@calls_by_shape
 @with_out(packed=True)
 def irfftn(input: Tensor, s: Ints | None = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """Inverse of `rfftn` along several dimensions: a real signal.
@@ -243,7 +244,7 @@ def irfftn(input: Tensor, s: Ints | None = None, dim: Dims = None, norm: str | N
     return inverse_real_transform("irfftn", input, *dims_and_output_sizes("irfftn", input, s, dim), norm)
 
 
-@front
+@calls_by_shape
 @with_out(packed=True)
 def hfftn(input: Tensor, s: Ints | None = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """Discrete Fourier transform of a Hermitian signal along several dimensions: `hfft` along the last, `fft` along the others.
@@ -265,7 +266,7 @@ def hfftn(input: Tensor, s: Ints | None = None, dim: Dims = None, norm: str | No
     return hermitian_transform("hfftn", input, *dims_and_output_sizes("hfftn", input, s, dim), norm)
 
 
-@front
+@calls_by_shape
 @with_out(packed=True)
 def ihfftn(input: Tensor, s: Ints | None = None, dim: Dims = None, norm: str | None = None) -> Tensor:
     """Inverse of `hfftn` along several dimensions.
@@ -287,7 +288,7 @@ def ihfftn(input: Tensor, s: Ints | None = None, dim: Dims = None, norm: str | N
     return inverse_hermitian_transform("ihfftn", input, *dims_and_sizes(input, s, dim), norm)
 
 
-@front
+@calls_by_shape
 @with_out(packed=True)
 def fft2(input: Tensor, s: Ints | None = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """Discrete Fourier transform along two dimensions.
@@ -308,7 +309,7 @@ def fft2(input: Tensor, s: Ints | None = None, dim: Dims = (-2, -1), norm: str |
     return fftn(input, s, dim, norm)
 
 
-@front
+@calls_by_shape
 @with_out(packed=True)
 def ifft2(input: Tensor, s: Ints | None = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """Inverse of `fft2` along two dimensions.
@@ -329,7 +330,7 @@ def ifft2(input: Tensor, s: Ints | None = None, dim: Dims = (-2, -1), norm: str 
     return ifftn(input, s, dim, norm)
 
 
-@front
+@calls_by_shape
 @with_out(packed=True)
 def rfft2(input: Tensor, s: Ints | None = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """Discrete Fourier transform of a real `input` along two dimensions, the last of them halved.
@@ -350,7 +351,7 @@ def rfft2(input: Tensor, s: Ints | None = None, dim: Dims = (-2, -1), norm: str 
     return rfftn(input, s, dim, norm)
 
 
-@front
+@calls_by_shape
 @with_out(packed=True)
 def irfft2(input: Tensor, s: Ints | None = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """Inverse of `rfft2` along two dimensions: a real signal.
@@ -371,7 +372,7 @@ def irfft2(input: Tensor, s: Ints | None = None, dim: Dims = (-2, -1), norm: str
     return irfftn(input, s, dim, norm)
 
 
-@front
+@calls_by_shape
 @with_out(packed=True)
 def hfft2(input: Tensor, s: Ints | None = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """Discrete Fourier transform of a Hermitian signal along two dimensions: `hfft` along the last, `fft` along the others.
@@ -392,7 +393,7 @@ def hfft2(input: Tensor, s: Ints | None = None, dim: Dims = (-2, -1), norm: str 
     return hfftn(input, s, dim, norm)
 
 
-@front
+@calls_by_shape
 @with_out(packed=True)
 def ihfft2(input: Tensor, s: Ints | None = None, dim: Dims = (-2, -1), norm: str | None = None) -> Tensor:
     """Inverse of `hfft2` along two dimensions.

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import tdt
+from tdt import _kernels
+from tdt._ops.spectral import fft as spectral
 from tdt.autograd import gradcheck, gradgradcheck
 from tests.helpers import require_torch
 
@@ -92,3 +94,33 @@ def test_later_calls_of_a_size_are_as_the_first_and_as_pytorchs(name, kind):
                 results.append([y.detach().resolve_conj().numpy(), x.grad.numpy() if recorded else 0])
             for ours, theirs in zip(*results, strict=True):
                 np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4 if kind == "float32" else 1e-10)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft"])
+def test_calls_that_are_repeated_give_scipys_values(name, elsewhere, monkeypatch):
+    scipy_fft = pytest.importorskip("scipy.fft")
+    if elsewhere:
+        monkeypatch.setattr(spectral, "_pocketfft", lambda: None)
+    spectral._of_rows.cache_clear()
+    _kernels.forget()
+    x = RNG.standard_normal((3, 5, 8)).astype("f")
+    x = x if name == "rfft" else (x + 1j * RNG.standard_normal(x.shape)).astype("F")
+    for _ in range(3):
+        for norm in ("backward", "forward", "ortho", None):
+            for arguments in ({}, {"dim": 1}, {"n": 6}, {"n": 11, "dim": 0}):
+                found = getattr(tdt.fft, name)(tdt.from_numpy(x), norm=norm, **arguments)
+                axis = {"n": arguments.get("n"), "axis": arguments.get("dim", -1)}
+                expected = getattr(scipy_fft, name)(x, norm=norm, **axis)
+                np.testing.assert_array_equal(found.numpy(), expected, strict=True)
+    spectral._of_rows.cache_clear()
+    _kernels.forget()
+
+
+def test_a_repeated_call_writes_to_its_target():
+    x = tdt.tensor([1.0, 2.0, 3.0, 4.0])
+    for _ in range(4):
+        out = tdt.empty(3, dtype=tdt.complex64)
+        assert tdt.fft.rfft(x, out=out) is out
+        assert out.tolist() == [10, -2 + 2j, -2]
+        assert tdt.fft.rfft(x).tolist() == out.tolist()

@@ -30,9 +30,33 @@ def _library(xp: ModuleType) -> ModuleType:
     return importlib.import_module("scipy.fft" if xp.__name__ == "numpy" else "cupyx.scipy.fft")
 
 
+@functools.cache
+def _pocketfft() -> Any:
+    """SciPy's extension, before which SciPy takes longer than a small transform does; None in a release that has it elsewhere."""
+    try:
+        return importlib.import_module("scipy.fft._pocketfft.pypocketfft")
+    except ImportError:
+        return None
+
+
+@functools.cache
+def _of_rows(kind: str, ndim: int, norm: str, **how: int) -> Callable[[Any], Any]:
+    """SciPy's transform of a `kind` along the last dimension of NumPy's arrays."""
+    library, dims, forward = _pocketfft(), (ndim - 1,), kind in ("fft", "rfft")
+    if library is None:
+        return functools.partial(getattr(_library(np), kind), norm=norm, **how)
+    scaling = 1 if norm == "ortho" else 0 if (norm == "backward") == forward else 2
+    if kind == "irfft":
+        return lambda x: library.c2r(x, dims, how["n"], forward, scaling, None, 1)
+    function = library.r2c if kind == "rfft" else library.c2c
+    return lambda x: function(x, dims, forward, scaling, None, 1)
+
+
 def _transform(xp: ModuleType, kind: str, x: Any, dims: Sequence[int], order: list[int], norm: str, **how: int) -> Any:
     """SciPy's transform of a `kind` along `dims`, which are the last ones in `order`."""
-    if len(dims) == 1:  # with less to check
+    if len(dims) == 1 and xp is np:
+        found = _of_rows(kind, x.ndim, norm, **how)(x.transpose(order))
+    elif len(dims) == 1:  # with less to check
         found = getattr(_library(xp), kind)(x.transpose(order), norm=norm, **how)
     else:
         found = getattr(_library(xp), f"{kind}n")(x.transpose(order), axes=range(-len(dims), 0), norm=norm, **how)
@@ -41,7 +65,7 @@ def _transform(xp: ModuleType, kind: str, x: Any, dims: Sequence[int], order: li
 
 def _prepare(kind: str, x: Any, dims: tuple[int, ...], norm: str, **how: int) -> Callable[[Any], Any] | None:
     """The transform of arrays in order along their last dimension, which needs nothing around SciPy's; else None."""
-    return functools.partial(getattr(_library(np), kind), norm=norm, **how) if dims == (x.ndim - 1,) else None
+    return _of_rows(kind, x.ndim, norm, **how) if dims == (x.ndim - 1,) else None
 
 
 def _by_stride(x: Any, dims: Iterable[int]) -> list[int]:
