@@ -165,6 +165,7 @@ class Verified:
             difference = f"an error, {type(error).__name__}: {error}"
         finally:
             changes.put(before)
+            del before  # copies, too
         result = function()
         set_ = {place for place, _ in self.gradients}
         places = enumerate(zip(roots, grads, strict=True))
