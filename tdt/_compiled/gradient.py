@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from tdt._compiled.elements import folding_to, of_rule, of_sum
 from tdt._compiled.places import Place
 from tdt._compiled.program import Program, Refusal
 from tdt._core.tensor import LEAF, Tensor
-from tdt.autograd._accumulate import sum_of
+from tdt.autograd._accumulate import accumulate, sum_of, unshared
 from tdt.autograd._node import Node, sum_to, zeros
 from tdt.autograd._op import Op
 from tdt.autograd._views import NOWHERE, edge_of
@@ -35,13 +35,13 @@ class Named:
 
 
 class Walk:
-    """A backward pass from `edges`, with a gradient at each, or None.
+    """A backward pass from `edges`, with a gradient at each, or None, which `run` or `run_for` runs.
 
     Attributes:
         program: what it computes; its parameters are the saved values, and the gradients.
         saved: the names of the values that it takes from the forward pass.
         results: the gradient of each root that is reached, by its place; in the order in which the engine reaches them.
-        lies: where these gradients lay in memory, and their strides. They are freed: the engine computes them again.
+        lies: where these gradients lay in memory, and their strides.
         storages: of the tensors that the nodes have saved, by id.
         order: the nodes that it runs, and what they lead to.
         turns: whether the dimensions of an array are not in order in memory: others may lie as it does, or as the gradients do.
@@ -60,31 +60,75 @@ class Walk:
             edge = edge_of(t)
             if edge is not None and edge is not NOWHERE:
                 self._places[t if edge is LEAF else edge] = k
-        pending: dict[Any, list[Named | None]] = {}
+        self._pending: dict[Any, list[Named | None]] = {}
         for edge, g in zip(edges, grads, strict=True):
             if g is not None:
-                self._arrive(pending, edge, g)
-        self.order = self._order([*pending])
-        self._walk(pending)
+                self._arrive(edge, g)
+        self.order = self._order([*self._pending])
 
     def _root(self, edge: Any) -> int | None:
         """The place of the root at an edge."""
         return self._places.get(edge[0] if isinstance(edge[0], Tensor) else edge)
 
-    def _walk(self, pending: dict) -> None:
-        for target in self.order:
-            if target in pending:
-                self._pass_on(target, pending.pop(target), pending)
+    @property
+    def leads_to(self) -> list[int]:
+        """The places of the roots that the pass may reach."""
+        return [self._places[target] for target in self.order if target.__class__ is not Node]
 
-    def _pass_on(self, target: Any, slots: list, pending: dict) -> None:
-        """Take the gradients that have arrived at a target to those before it."""
-        if isinstance(target, Tensor) or target.__class__ is tuple:
-            place, g = self._places[target], slots[0]
-            self.results[place], self.lies[place] = g.name, (self.recorder.places.of(g.array), g.array.strides)
-            return
-        for edge, g in zip(target.edges, self._run(target, slots), strict=True):
+    def run(self) -> None:
+        """Compute the gradients, which are freed: what the nodes have saved remains."""
+        for target in self.order:
+            slots = self._pending.pop(target, None)
+            if slots is None:
+                continue
+            if target.__class__ is Node:
+                self._pass_on(target, self._run(target, slots))
+            else:
+                self._reach(target, slots)
+
+    def run_for(self, otherwise: Callable[..., list], keep: bool) -> Refusal | None:
+        """Run the pass in the place of the engine's: free what the nodes have saved, unless `keep`, and add to `.grad`.
+
+        otherwise: the engine, which runs the rest where something cannot be recorded; returns why.
+        """
+        slots: Any
+        found: Any
+        for target in self.order:
+            slots = self._pending.pop(target, None)
+            if slots is None:
+                continue
+            if target.__class__ is not Node:
+                held = [self._reach(target, slots)]
+                slots = None
+                own = unshared(held, 0, 1)
+                accumulate(target, held.pop(), own)
+                continue
+            try:
+                found = self._run(target, slots)
+            except Refusal as refusal:
+                self._pending[target] = slots
+                waiting = self._pending.items()
+                rest = [((t, k), g.array) for t, some in waiting for k, g in enumerate(some) if g is not None]
+                otherwise([edge for edge, _ in rest], [g for _, g in rest], keep, False)
+                return refusal
+            if not keep:
+                target.release()
+            slots = None
+            self._pass_on(target, found)
+            found = None
+        return None
+
+    def _reach(self, target: Any, slots: list) -> ndarray:
+        """Take note of the gradient of a root."""
+        place, g = self._places[target], cast(Named, slots[0])
+        self.results[place], self.lies[place] = g.name, (self.recorder.places.of(g.array), g.array.strides)
+        return g.array
+
+    def _pass_on(self, node: Any, found: list[Named | None]) -> None:
+        """Take the gradients of a node's operands to those before it."""
+        for edge, g in zip(node.edges, found, strict=True):
             if g is not None and edge is not None:
-                self._arrive(pending, edge, g)
+                self._arrive(edge, g)
 
     def _key(self, edge: Any) -> Any:
         """The key of the place that an edge leads to: a leaf, an edge out of the function, or a node."""
@@ -122,10 +166,10 @@ class Walk:
                     places[target] = node.number - 0.5
         return sorted(places, key=places.__getitem__, reverse=True)
 
-    def _arrive(self, pending: dict, edge: Any, g: Named) -> None:
+    def _arrive(self, edge: Any, g: Named) -> None:
         target = self._key(edge)
         k, count = (edge[1], len(target.outs)) if target.__class__ is Node and target.outs is not None else (0, 1)
-        slots = pending.setdefault(target, [None] * count)
+        slots = self._pending.setdefault(target, [None] * count)
         before = slots[k]
         if before is None:
             slots[k] = g
@@ -134,10 +178,10 @@ class Walk:
         if total.__class__ is not ndarray:
             raise Refusal("a gradient is sparse")
         function = _kernels.add if total.ndim else sum_of
-        slots[k] = Named(total, self.program.name(total))
+        slots[k] = result = Named(total, self.program.name(total))
         names = before.name, g.name
         element = of_sum((before.array, g.array), names, total)
-        self.program.call(function, names, (slots[k].name,), element=element)
+        self.program.call(function, names, (result.name,), element=element)
 
     def _run(self, node: Any, slots: list) -> list[Named | None]:
         """The gradients of a node's operands."""

@@ -82,22 +82,30 @@ class Gradients:
 
     def backward(self, run: Callable[..., list], edges: list, grads: list, keep: bool) -> list:
         """Run a backward pass to the leaves, as `_engine.run`, and record it."""
-        recorder, walk = self.recorder, None
+        recorder = self.recorder
         had = [t._grad is not None for t in recorder.roots]
-        if recorder.refusal is None:
+        walk, refusal = self._walk(edges, grads) if recorder.refusal is None else (None, None)
+        if walk is None:
+            recorder.without_recording(run, edges, grads, keep, False)
+        else:
+            refusal = recorder.without_recording(_run, walk, run, keep)
             try:
-                named = [Named(g, self._name(g)) for g in grads]
-                walk = recorder.without_recording(_walk, recorder, edges, named)
-                self._check(walk)
-            except Refusal as refusal:
-                recorder.refuse(str(refusal))
-        found = recorder.without_recording(run, edges, grads, keep, False)
-        if recorder.refusal is None and walk is not None:
-            try:
-                self._add(walk, had, keep)
-            except Refusal as refusal:
-                recorder.refuse(str(refusal))
-        return found
+                if refusal is None:
+                    self._add(walk, had, keep)
+            except Refusal as found:
+                refusal = found
+        if refusal is not None:
+            recorder.refuse(str(refusal))
+        return []
+
+    def _walk(self, edges: list, grads: list) -> tuple[Walk | None, Refusal | None]:
+        """The walk of a backward pass, or why there is none."""
+        try:
+            walk = Walk(self.recorder, edges, [Named(g, self._name(g)) for g in grads])
+            self._check(walk)
+        except Refusal as refusal:
+            return None, refusal
+        return walk, None
 
     def _name(self, g: Any) -> str:
         """The name of the gradient of an output: known, or of ones."""
@@ -108,7 +116,7 @@ class Gradients:
         raise Refusal("the gradient of a result was computed or created without an op")
 
     def _check(self, walk: Walk) -> None:
-        for place in walk.results:
+        for place in walk.leads_to:
             t = self.recorder.roots[place]
             if t._edge is not LEAF:
                 raise Refusal("a backward pass leads out of the function")
@@ -182,11 +190,11 @@ class Gradients:
         return True
 
 
-def _walk(recorder: Recorder, edges: list, grads: list[Named]) -> Walk:
+def _run(walk: Walk, otherwise: Callable[..., list], keep: bool) -> Refusal | None:
     mode = exchange_grad(False)
     try:
         with np.errstate(all="ignore"):
-            return Walk(recorder, edges, grads)
+            return walk.run_for(otherwise, keep)
     finally:
         exchange_grad(mode)
 

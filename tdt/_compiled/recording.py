@@ -551,7 +551,8 @@ def _walks(recorder: Recorder, outputs: list[Tensor]) -> tuple[dict[tuple[bool, 
             for chosen in sorted(itertools.product((False, True), repeat=len(outputs)), reverse=True):
                 if any(chosen):
                     grads = [Named(_any_gradient(t._a), f"g{k}") if chosen[k] else None for k, t in enumerate(outputs)]
-                    walks[chosen] = Walk(recorder, [edge_to(t) for t in outputs], grads)
+                    walks[chosen] = walk = Walk(recorder, [edge_to(t) for t in outputs], grads)
+                    walk.run()
     finally:
         exchange_grad(mode)
         _set(before)

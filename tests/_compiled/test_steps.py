@@ -232,6 +232,30 @@ def multiplies_after_accumulation(training):
     training.model[0].bias.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(3))
 
 
+@pytest.mark.parametrize("keeps", [False, True])
+def test_a_backward_pass_that_cannot_be_recorded_to_its_end_has_the_gradients_of_the_engine(keeps):
+    def step(x, w, b, factor):
+        x.grad = w.grad = b.grad = None
+        y = (x @ w).tanh()
+        y.register_hook(lambda g: g * factor)  # reached after `b` and the branch to `x`
+        loss = ((y + b) * x).square().sum()
+        loss.backward(retain_graph=keeps)
+        if keeps:
+            loss.backward()
+        return loss
+
+    found = []
+    for run in (step, tdt.compile(step)):
+        tdt.manual_seed(0)
+        tensors = [tdt.randn(shape, requires_grad=True) for shape in ((5, 4), (4, 4), (4,))]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            run(*tensors, 3)
+        assert ("has hooks" in "".join(str(each.message) for each in caught)) == (run is not step)
+        found.append([t.grad.numpy().tobytes() for t in tensors])
+    assert found[0] == found[1]
+
+
 CHANGES = [
     changes_rate, changes_betas, loads_state, loads_state_and_changes_rate,
     loads_weights, replaces_weights, freezes, sets_count, clears_state, adds_decay,
