@@ -21,9 +21,10 @@ from tdt._core.mode import _replace, _set
 from tdt._core.tensor import Tensor
 from tdt._kernels._launches import copy_to
 from tdt._kernels.fused_fold import Folding
-from tdt.autograd._dispatch import _cast, _slow_plan, apply
+from tdt.autograd._dispatch import _cast, apply
 from tdt.autograd._node import Node, number
 from tdt.autograd._op import Op
+from tdt.autograd._plan import plan_for
 
 ndarray = np.ndarray
 PACKAGE = str(Path(__file__).parents[1])
@@ -164,7 +165,7 @@ class Recorder:
                     raise Refusal(f"{op.name}: an operand is of type {type(x).__name__}")
                 arrays.append(x)
                 types.append(x.__class__)
-        return _slow_plan(op, tuple(types), list(arrays))[1], arrays
+        return plan_for(op, tuple(types), list(arrays))[1], arrays
 
     def _record(
         self, op: Op, plan: Any, operands: tuple, arrays: list, attributes: dict, target: Any, outs: tuple

@@ -21,21 +21,18 @@ from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO, on_sparse
 from tdt._core.tensor import LEAF, Storage, Tensor, alias
 from tdt._kernels import (
-    FEW_CALLS,
     LARGE_ARITHMETIC,
     chosen,
     chosen_for,
     chosen_on_gpu,
-    for_small_arrays,
     narrow,
-    quick_arithmetic,
     widen,
 )
 from tdt._kernels._threads import THREADS
 from tdt.autograd._meta import meta, on_meta
 from tdt.autograd._node import BackwardPlan, node_of
 from tdt.autograd._op_table import OPS
-from tdt.autograd._plan import NUMBER, Plan, make_plan, ranks_of, wrap_scalars
+from tdt.autograd._plan import NUMBER, Plan, plan_for, wrap_scalars
 from tdt.autograd._views import NOWHERE, edge_of
 from tdt.autograd._wrap import WRAPPER, link_view, views, wrap_results
 
@@ -266,7 +263,7 @@ def elementwise(op: Op, operands: tuple[Any, ...], attributes: dict) -> Any:
     out._edge = out._view = out._grad = None
     if mask:
         kinds = tuple([a.dtype if a.__class__ is ndarray else a.__class__ for a in arrays])
-        plan = op.plans.get(kinds) or _slow_plan(op, kinds, arrays)[1]
+        plan = op.plans.get(kinds) or plan_for(op, kinds, arrays)[1]
         _record(op, plan, mask, edges, operands, arrays, attributes, (out,))
     return out
 
@@ -320,7 +317,7 @@ def ufunc_of(op: Op, key: list, arrays: list, attributes: dict) -> tuple:
     if found is not None:
         return found
     kinds = tuple([a.dtype if a.__class__ is ndarray else a.__class__ for a in arrays])
-    plan = op.plans.get(kinds) or _slow_plan(op, kinds, arrays)[1]
+    plan = op.plans.get(kinds) or plan_for(op, kinds, arrays)[1]
     if plan.by_rank is not None or not plan.fast_path:
         return NO_UFUNC
     if not TENSOR_TYPES.isdisjoint(map(type, attributes.values())):
@@ -380,7 +377,7 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
             return other(op, operands, attributes)
     plan = op.plans.get(key := tuple(types))
     if plan is None or plan.by_rank is not None or xp is None:
-        xp, plan = _slow_plan(op, key, arrays)
+        xp, plan = plan_for(op, key, arrays)
     if plan.casts is not None:
         return apply(op, _cast(operands, plan.casts), attributes, target if plan.casts[0] is None else None)
     if len(attributes) < len(op.attributes):
@@ -457,7 +454,7 @@ def record_results(op: Op, operands: tuple, arrays: tuple, attributes: dict, res
         if mask:
             plan = op.plans.get(tuple([NoneType if a is None else a.dtype for a in arrays]))
             if plan is None:
-                plan = _slow_plan(op, tuple([NoneType if a is None else a.dtype for a in arrays]), list(arrays))[1]
+                plan = plan_for(op, tuple([NoneType if a is None else a.dtype for a in arrays]), list(arrays))[1]
             _record(op, plan, mask, edges, operands, arrays, attributes, outs, nowhere)
     return outs
 
@@ -474,63 +471,6 @@ def _on_meta(op: Op, operands: tuple, attributes: dict) -> Any:
     plain = [alias(x._a.view(ndarray), None) if type(getattr(x, "_a", None)) is there else x for x in operands]
     with meta():
         return on_meta(apply(op, tuple(plain), attributes))
-
-
-def _slow_plan(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
-    """The array library and the plan, where the types are new, mixed in rank, or not all NumPy's."""
-    xp = _home(op, arrays)
-    plan = op.plans.get(key)
-    if plan is None:
-        plan = make_plan(op, key, arrays)
-        plan.direct = plan.direct and not op.kernels
-        plan.function = op.direct
-        if op.large is not None and len(key) == 2 and key[0].__class__ is key[1].__class__ and key[0] == key[1]:
-            plan.function = _often(plan, op.ufunc, key[0])
-        plan.fast_path = plan.direct and op.fast_path and plan.by_rank is None
-        if plan.low is not None and op.lower is not None and plan.by_rank is None:
-            plan.function, plan.fast_path = for_small_arrays(op.lower, op.defaults), len(key) == 2
-        op.plans[key] = plan
-        # Pickled arrays have dtypes of their own, equal to NumPy's; a dtype also equals some Python types.
-        if len(key) == op.fixed < 3 and key[0].__class__ is key[-1].__class__ and key[0] == key[-1] and not op.optional:
-            op.plans[key[0]] = plan  # the key that `unary` and `binary` look up
-    if plan.by_rank is not None:
-        ranks = ranks_of(arrays)
-        if ranks not in plan.by_rank:
-            ranked = plan.by_rank[ranks] = make_plan(op, key, arrays)
-            ranked.direct = ranked.direct and not op.kernels
-        plan = plan.by_rank[ranks]
-    return xp, plan
-
-
-def _often(plan: Plan, ufunc: str, dtype: Any) -> Any:
-    """NumPy's ufunc for two arrays, which becomes the plan's quick form when it is often called: that is loaded or compiled."""
-    function, left = getattr(np, ufunc), FEW_CALLS
-
-    def call(a: Any, b: Any) -> Any:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            plan.function = quick_arithmetic(ufunc, dtype) or function
-        return function(a, b)
-
-    return call
-
-
-def _home(op: Op, arrays: list) -> Any:
-    """The array library of all arrays; 0-d arrays may be on the CPU, RuntimeError for other mixtures."""
-    on_gpu = [a for a in arrays if _backend.is_array(a) and not isinstance(a, ndarray)]
-    if not on_gpu:
-        return np
-    home = _backend.device_of(on_gpu[0])
-    for i, a in enumerate(arrays):
-        if _backend.is_array(a) and _backend.device_of(a) != home:
-            if a.ndim or a.__class__ is not ndarray:
-                raise RuntimeError(
-                    f"Expected all tensors to be on the same device, but found at least two devices, {home} and "
-                    f"{_backend.device_of(a)}! (operand {op.names_for(len(arrays))[i]} of {op.name}); move it with .to()"
-                )
-            arrays[i] = _backend.to_device(a, home)
-    return _backend.namespace(on_gpu[0])
 
 
 def _moved_numbers(operands: tuple, arrays: list) -> tuple[tuple, list]:

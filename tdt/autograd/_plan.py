@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tdt import _backend
 from tdt._core import dtype as _dtype
 from tdt._core.calls import check_call
 from tdt._core.dtype import FLOAT, check_category
-from tdt._kernels import LOWER
+from tdt._kernels import FEW_CALLS, LOWER, for_small_arrays, quick_arithmetic
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
@@ -73,6 +74,63 @@ def make_plan(op: Op, key: tuple, arrays: list) -> Plan:
     plan = Plan(casts, low, casts is None and low is None and op.simple)
     plan.by_rank = {} if len({d for d, _ in tensors}) > 1 else None
     return plan
+
+
+def plan_for(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
+    """The array library and the plan of a call, where the types are new, mixed in rank, or not all NumPy's."""
+    xp = _home(op, arrays)
+    plan = op.plans.get(key)
+    if plan is None:
+        plan = make_plan(op, key, arrays)
+        plan.direct = plan.direct and not op.kernels
+        plan.function = op.direct
+        if op.large is not None and len(key) == 2 and key[0].__class__ is key[1].__class__ and key[0] == key[1]:
+            plan.function = _often(plan, op.ufunc, key[0])
+        plan.fast_path = plan.direct and op.fast_path and plan.by_rank is None
+        if plan.low is not None and op.lower is not None and plan.by_rank is None:
+            plan.function, plan.fast_path = for_small_arrays(op.lower, op.defaults), len(key) == 2
+        op.plans[key] = plan
+        # Pickled arrays have dtypes of their own, equal to NumPy's; a dtype also equals some Python types.
+        if len(key) == op.fixed < 3 and key[0].__class__ is key[-1].__class__ and key[0] == key[-1] and not op.optional:
+            op.plans[key[0]] = plan  # the key that `unary` and `binary` look up
+    if plan.by_rank is not None:
+        ranks = ranks_of(arrays)
+        if ranks not in plan.by_rank:
+            ranked = plan.by_rank[ranks] = make_plan(op, key, arrays)
+            ranked.direct = ranked.direct and not op.kernels
+        plan = plan.by_rank[ranks]
+    return xp, plan
+
+
+def _often(plan: Plan, ufunc: str, dtype: Any) -> Any:
+    """NumPy's ufunc for two arrays, which becomes the plan's quick form when it is often called: that is loaded or compiled."""
+    function, left = getattr(np, ufunc), FEW_CALLS
+
+    def call(a: Any, b: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            plan.function = quick_arithmetic(ufunc, dtype) or function
+        return function(a, b)
+
+    return call
+
+
+def _home(op: Op, arrays: list) -> Any:
+    """The array library of all arrays; 0-d arrays may be on the CPU, RuntimeError for other mixtures."""
+    on_gpu = [a for a in arrays if _backend.is_array(a) and not isinstance(a, np.ndarray)]
+    if not on_gpu:
+        return np
+    home = _backend.device_of(on_gpu[0])
+    for i, a in enumerate(arrays):
+        if _backend.is_array(a) and _backend.device_of(a) != home:
+            if a.ndim or a.__class__ is not np.ndarray:
+                raise RuntimeError(
+                    f"Expected all tensors to be on the same device, but found at least two devices, {home} and "
+                    f"{_backend.device_of(a)}! (operand {op.names_for(len(arrays))[i]} of {op.name}); move it with .to()"
+                )
+            arrays[i] = _backend.to_device(a, home)
+    return _backend.namespace(on_gpu[0])
 
 
 def ranks_of(arrays: list) -> tuple:

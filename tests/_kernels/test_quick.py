@@ -12,10 +12,10 @@ import pytest
 
 import tdt
 from tdt import _kernels
+from tdt._kernels import FEW_CALLS
 from tdt._kernels._code import Code, Value
 from tdt._kernels._gufunc import Operand, generalized
 from tdt._kernels._quick import LARGE, quick
-from tdt.autograd._dispatch import FEW_CALLS
 
 pytestmark = pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
 
