@@ -238,7 +238,7 @@ def few_channels(arrays: Sequence[Any], attributes: dict) -> bool:
         return False
     if of_weights:
         height, width = first.shape[2:]
-        fast = few_pairs(channels, out_channels) or (cells <= FEW_CELLS and out_channels % 8 == 0)
+        fast = few_pairs(channels, out_channels) or cells <= FEW_CELLS
         fast = fast and min(channels, out_channels) <= FEW_CHANNELS
     elif "size" in attributes:
         height, width = (-(-n // s) for n, s in zip(attributes["size"], stride, strict=True))

@@ -19,11 +19,13 @@ from tdt._kernels._conv_conditions import FEW_CHANNELS, few_pairs
 from tdt._kernels._layout import bordered, contiguous
 from tdt._kernels._native import vector_width
 from tdt._kernels._registry import prepares
+from tdt._kernels._tile import choose, rates
 
 # Channels in a group, times the stride in the result, up to which rows are faster than `conv_cpu`; with as many, beyond NARROW.
 WIDE, NARROW = 16, 8
-# Pairs of channels up to which weight gradients of a small kernel are summed along rows, by the floats of a vector; its cells.
-PAIRS_BY_ROWS, SMALL_KERNEL = {4: 0, 8: 0, 16: 192}, 25
+# Of weight gradients in one group: multiply-adds that take `conv_cpu` as long as to pack a number of y, and the rate of sums
+# along rows in comparison with its tiles', by the floats of a vector, without a stride and with one.
+PACKED, RATE_OF_ROWS = 16, {4: (0.75, 0.64), 8: (0.75, 0.64), 16: (0.8, 0.8)}
 SUMMED_LAST = 8  # channels in a group from which on weight gradients of contiguous images are summed channels-last
 # Channels in a group from which on `conv_cpu` is faster for channels-last images, and for those of up to NARROW pixels a row, of
 # which each packed weight meets few.
@@ -88,16 +90,15 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
         if y.shape[1] > FEW_CHANNELS:
             return conv_cpu.conv_weight_grad(y, x, **how)
         return _last(conv_weight_grad(contiguous(y), contiguous(x), **how))
-    narrow = min(x.shape[1], y.shape[1]) // groups
-    by_channels, out = last or narrow >= SUMMED_LAST, None
-    if groups == 1:
-        pairs = PAIRS_BY_ROWS[vector_width()] if math.prod(kernel) <= SMALL_KERNEL else 0
-        by_channels = not few_pairs(x.shape[1], y.shape[1]) and x.shape[1] * y.shape[1] > pairs
-    elif y.shape[2] > 1:
-        by_channels = True
-    if by_channels and _by_pixels(narrow, y.shape[3]):
+    narrow, out = min(x.shape[1], y.shape[1]) // groups, None
+    if groups > 1 and (last or narrow >= SUMMED_LAST or y.shape[2] > 1) and _by_pixels(narrow, y.shape[3]):
         out = _pixels.weight_grad(y, x, **how)
-    if out is None and not last and narrow < SUMMED_LAST:
+    if (
+        out is None
+        and not last
+        and narrow < SUMMED_LAST
+        and (groups > 1 or _sums_by_rows(y, x, math.prod(kernel), stride))
+    ):
         out = _planes.weight_grad(y, x, **how)
     if out is None:
         return conv_cpu.conv_weight_grad(y, x, **how)
@@ -107,6 +108,17 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
 def _by_rows(channels: int, width: int) -> bool:
     """Whether groups of contiguous images have few enough channels, times the stride, for rows of such a width."""
     return channels < WIDE or (channels == WIDE and width > NARROW)
+
+
+def _sums_by_rows(y: np.ndarray, x: np.ndarray, cells: int, stride: tuple) -> bool:
+    """Whether a weight gradient in one group takes less time along rows than by `conv_cpu`, which packs y."""
+    (channels, out_channels), width, vector = (x.shape[1], y.shape[1]), y.shape[3], vector_width()
+    if few_pairs(channels, out_channels):
+        return True
+    shape = choose(out_channels)
+    filled = out_channels / (-(-out_channels // shape.columns) * shape.columns)
+    by_rows = RATE_OF_ROWS[vector][max(stride) > 1] * width / (-(-width // vector) * vector)
+    return by_rows * (channels * cells + PACKED) > rates()[shape] * filled * channels * cells
 
 
 def _by_pixels(channels: int, width: int) -> bool:

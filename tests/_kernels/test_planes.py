@@ -100,6 +100,23 @@ def test_values_are_those_of_pytorch(case):
     check(case)
 
 
+@pytest.mark.parametrize(
+    ("channels", "out", "kernel", "stride", "size", "by_rows"),
+    [(3, 512, 4, 2, 16, False), (3, 64, 3, 1, 128, True), (1, 40, 5, 1, 32, True), (20, 2, 3, 1, 9, True)],
+    ids=str,
+)
+def test_weight_gradients_in_one_group_are_summed_along_rows_unless_the_tile_takes_less_time(
+    channels, out, kernel, stride, size, by_rows, monkeypatch
+):
+    x, w, b, how = problem((2, 1, channels, out, (size, size), (kernel, kernel), (stride, stride), (1, 1), (1, 1)))
+    y, (_, _, expected_sums) = expected(x, w, b, how)
+    called, weight_grad = [], _planes.weight_grad
+    monkeypatch.setattr(_planes, "weight_grad", lambda *a, **k: called.append(1) or weight_grad(*a, **k))
+    sums = depthwise_cpu.conv_weight_grad(y, x, kernel=w.shape[2:], **how)
+    np.testing.assert_allclose(sums, expected_sums, rtol=0, atol=1e-5 * np.abs(expected_sums).max())
+    assert bool(called) == by_rows
+
+
 @pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
 def test_convolutions_with_few_channels_on_one_side_are_computed_here(monkeypatch):
     called = watch(monkeypatch, *(f"depthwise_cpu:{name}" for name in ("conv", "conv_input_grad", "conv_weight_grad")))
@@ -108,7 +125,7 @@ def test_convolutions_with_few_channels_on_one_side_are_computed_here(monkeypatc
         (1, 32, 5, 3),
         (20, 2, 3, 3),
         (3, 64, 3, 3),
-        (3, 34, 3, 2),
+        (3, 34, 3, 3),
         (3, 8, 1, 0),
     ):
         x = tdt.zeros(2, channels, 16, 16, requires_grad=True)
