@@ -26,12 +26,11 @@ PAIR_COLUMNS, PAIR_WEIGHTS, PAIR_CELLS, PAIR_WEIGHTS_SPREAD = 32, 1 << 10, 1 << 
 # and its code takes a fifth of a second to compile.
 # With fewer channels than these the images' transforms take too large a part of the time, with fewer pixels, counted by the share
 # of their tiles that they fill, the weights' transforms. Results and input gradients are judged by a single image, so that they
-# do not depend on the batch: one of 7 × 7 pixels would pay from batches of four on, one of 8 × 8 from two on.
+# do not depend on the batch: one of 7 × 7 pixels would pay from batches of four on, one of 8 × 8 from two on. The pixels by the
+# most pairs of channels that need no more, of whose transformed weights, 16 numbers of each, 1 << 15 fill a level-two cache.
 LARGE_WINOGRAD, LARGE_WINOGRAD_SUM = 1 << 20, 1 << 23
 WINOGRAD_CHANNELS = 32
-MANY_PIXELS, MANY_SUMMED_PIXELS = 64, 192
-# Pairs of channels whose transformed weights, 16 numbers of each, fill a level-two cache: of more, it takes as many pixels.
-CACHED_WEIGHTS, MANY_PIXELS_OF_MANY_WEIGHTS = 1 << 15, 160
+MANY_PIXELS, MANY_SUMMED_PIXELS = ((1 << 15, 64), (1 << 16, 100), (math.inf, 160)), 192
 # Channels on one side, with which others are no vector; pairs of channels of which a weight gradient is computed so, cells of a
 # kernel for few channels of the image, and of the result; the share of vectors of eight along a row that has to be used; and
 # multiply-adds of a sample, of which fewer do not earn back the time to compile. More channels of a target or a source, with
@@ -45,6 +44,8 @@ LONG_RUN, MOST_PATCH = 8, 1 << 10
 # and the least number of weights; and for a weight gradient the least number of weights for each window of all images. With the
 # least channels of the result, of which each reads all patches.
 FEW_WINDOWS, FEW_LAST_WINDOWS, PATCH_WEIGHTS, WEIGHTS_OF_WINDOW, PATCH_COLUMNS = 64, 16, 1 << 19, 2560, 128
+# Weights that fill no level-two cache, of which packing takes longer than multiplying even for as many windows.
+MANY_WEIGHTS, MANY_LAST_WINDOWS = 1 << 21, 128
 PATCH_CHANNELS = 16  # of fewer, the cells of a patch are columns of a product: the channels alone would not fill a tile
 
 
@@ -94,7 +95,7 @@ def many_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
         count, many, large = first.shape[0], MANY_SUMMED_PIXELS, LARGE_WINOGRAD_SUM
         height, width = first.shape[2:]
     else:
-        many = MANY_PIXELS if channels * out_channels <= CACHED_WEIGHTS else MANY_PIXELS_OF_MANY_WEIGHTS
+        many = next(pixels for pairs, pixels in MANY_PIXELS if channels * out_channels <= pairs)
         count, large = 1, LARGE_WINOGRAD
         height, width = attributes.get("size") or [n + 2 * p - 2 for n, p in zip(first.shape[2:], padding, strict=True)]
     tiles, pixels = count * -(-height // 2) * -(-width // 2), count * height * width
@@ -156,26 +157,28 @@ def few_windows(arrays: Sequence[Any], attributes: dict) -> bool:
     if of_weights:
         return weights >= WEIGHTS_OF_WINDOW * (first.size // out_channels)
     how = attributes["stride"], attributes["padding"], attributes["dilation"]
-    most = FEW_LAST_WINDOWS if last else FEW_WINDOWS
+    most = (MANY_LAST_WINDOWS if weights >= MANY_WEIGHTS else FEW_LAST_WINDOWS) if last else FEW_WINDOWS
     return weights >= PATCH_WEIGHTS and math.prod(output_sizes(first.shape[2:], kernel, *how)) <= most
 
 
 def overlapping_windows(arrays: Sequence[Any], attributes: dict) -> bool:
     """Input gradients of images that are not channels-last, where products of windows take less time than sums of all pixels."""
     y, w = arrays[0], arrays[1]
-    if (
-        y.ndim != 4
-        or attributes["groups"] != 1
-        or attributes["stride"] != (1, 1)
-        or not convolution(arrays, attributes)
-    ):
+    if y.ndim != 4 or attributes["groups"] != 1 or not convolution(arrays, attributes):
         return False
     if output_is_channels_last(y, w) or math.prod(w.shape[2:]) == 1:
         return False
+    if attributes["stride"] != (1, 1):
+        return few_spread_windows(y.shape[2:], w.shape, attributes["stride"])
     from tdt._kernels._phases import windows_pay
 
     how = attributes["size"], y.shape[2:], w.shape[2:], attributes["padding"], attributes["dilation"]
     return windows_pay(*how, w.shape[1], len(w))
+
+
+def few_spread_windows(windows: tuple, weights: tuple, stride: tuple) -> bool:
+    """Whether an input gradient with a stride has so few windows that packing its weights takes longer than to multiply."""
+    return stride != (1, 1) and math.prod(windows) <= FEW_WINDOWS and math.prod(weights) >= MANY_WEIGHTS
 
 
 def few_line_channels(arrays: Sequence[Any], attributes: dict) -> bool:

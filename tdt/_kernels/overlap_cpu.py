@@ -4,6 +4,10 @@
 
 `conv_cpu` sums every cell of the kernel for each pixel. Near the edges most of them are of no window, so that it multiplies
 zeros: half of all for 5 × 5 cells and an image of 14 × 14 without padding. Here each window's cells are multiplied once.
+
+Of few windows so many weights that packing them takes longer than to multiply are read where they lie (`few_spread_windows`):
+
+    y' (N · windows, O)   times w (O, C · cells)       turned, and added
 """
 
 from __future__ import annotations
@@ -12,23 +16,31 @@ import math
 
 import numpy as np
 
-from tdt._kernels import pointwise_cpu, unfold_cpu
+from tdt._kernels import pointwise_cpu, product, unfold_cpu
+from tdt._kernels._conv_conditions import few_spread_windows
 from tdt._kernels._launches import copy_to
+from tdt._kernels._layout import transposed
 from tdt._kernels.conv_cpu import PLAIN
 
 TOGETHER = 1 << 18  # floats of products that are added at a time: they stay in a level-two cache
+ROWS = 512  # windows, about, that meet weights which are not packed
 
 
 def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, size: tuple, stride: tuple, padding: tuple,
                     dilation: tuple, groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv_input_grad` for y (N, O, OH, OW), w (O, C, KH, KW), b (C,) or None; one group."""
     (count, rows, *windows), (_, channels, *kernel) = y.shape, w.shape
-    matrix, out = np.ascontiguousarray(w).reshape(rows, -1, 1, 1), np.empty((count, channels, *size), np.float32)
-    how = {"stride": stride, "padding": padding, "dilation": dilation}
-    some = max(1, TOGETHER // (matrix.shape[1] * math.prod(windows)))
+    matrix, out = np.ascontiguousarray(w).reshape(rows, -1), np.empty((count, channels, *size), np.float32)
+    how, places = {"stride": stride, "padding": padding, "dilation": dilation}, math.prod(windows)
+    few = few_spread_windows(y.shape[2:], w.shape, stride)
+    some = -(-ROWS // places) if few else max(1, TOGETHER // (matrix.shape[1] * places))
     for low in range(0, count, some):
         part = np.ascontiguousarray(y[low : low + some])
-        cells = pointwise_cpu.conv_input_grad(part, matrix, size=tuple(windows), **PLAIN)
+        if few:
+            lines = transposed(part, rows, places).reshape(-1, rows)
+            cells = transposed(product(np, lines, matrix), places, matrix.shape[1])
+        else:
+            cells = pointwise_cpu.conv_input_grad(part, matrix[:, :, None, None], size=tuple(windows), **PLAIN)
         cells = cells.reshape(len(part), channels, *kernel, *windows)
         copy_to(out[low : low + some], unfold_cpu.fold(cells, size, kernel=tuple(kernel), **how))
     return out if b is None else np.add(out, b[:, None, None], out=out)

@@ -17,6 +17,8 @@ CASES = [
     (2, 17, 33, (13, 11), (3, 3), (1, 1), (1, 0), (2, 3)),
     (1, 5, 7, (5, 5), (5, 5), (1, 1), (0, 0), (1, 1)),  # one window
     (2, 24, 30, (8, 8), (7, 7), (1, 1), (3, 1), (1, 1)),
+    (3, 260, 520, (9, 8), (4, 4), (2, 2), (1, 1), (1, 1)),  # few windows of many weights
+    (70, 512, 512, (7, 5), (3, 3), (2, 3), (0, 1), (2, 1)),  # in several parts
 ]
 
 
@@ -32,8 +34,9 @@ def test_values_are_those_of_pytorch(case):
 
 
 @pytest.mark.skipif(not _kernels.enabled(), reason="NumPy's products have other bits in other sizes")
-def test_a_sample_has_the_same_bits_alone_and_in_a_batch_on_any_number_of_threads():
-    x, w, _, y, how = problem(CASES[1])
+@pytest.mark.parametrize("case", [CASES[1], CASES[-1]], ids=str)
+def test_a_sample_has_the_same_bits_alone_and_in_a_batch_on_any_number_of_threads(case):
+    x, w, _, y, how = problem(case)
     before, results = _pool.get_num_threads(), []
     for threads in (1, 3):
         _pool.set_num_threads(threads)
@@ -67,3 +70,13 @@ def test_small_images_without_padding_are_computed_so():
         rtol=1e-4,
         atol=1e-4,
     )
+
+
+@pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
+def test_few_windows_with_a_stride_and_many_weights_are_computed_so():
+    how = {"stride": (2, 2), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+    weights = np.zeros((512, 256, 4, 4), np.float32)
+    for count, side, w, chosen in ((1, 8, weights, True), (9, 8, weights, True), (1, 9, weights, False),
+                                   (1, 4, weights[:, :200], False)):  # fmt: skip
+        y = np.zeros((count, len(w), side, side), np.float32)
+        assert overlapping_windows((y, w, None), {"size": (2 * side, 2 * side), **how}) == chosen

@@ -86,6 +86,8 @@ def test_small_images_with_many_weights_are_computed_so():
         assert few_windows((x, w, None), how)
         assert not few_windows((of(1, 256, 4), w, None), how)
         assert not few_windows((to_front(np.zeros((1, 7, 7, 256), np.float32)), w, None), how), "too many windows"
+        x, w = (to_front(np.zeros(shape, np.float32)) for shape in ((1, 7, 7, 512), (512, 3, 3, 512)))
+        assert few_windows((x, w, None), how), "of so many weights more windows"
         gradient = {**how, "kernel": (3, 3)}
         assert few_windows((of(7, 256, 4), of(7, 128, 4)), gradient)
         assert not few_windows((of(8, 256, 4), of(8, 128, 4)), gradient)

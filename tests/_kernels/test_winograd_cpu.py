@@ -185,6 +185,7 @@ def test_shape_and_dtype_alone_choose_winograd():
     assert chosen(8, 64, 64, 32, 2) == [True] * 3
     assert chosen(5, 128, 128, 8) == [True] * 3 and chosen(2, 128, 128, 8) == [True, True, False], "few pixels"
     assert chosen(3, 512, 512, 8) == [False, False, True], "few pixels for many weights"
+    assert chosen(1, 256, 256, 10)[:2] == [True] * 2 and chosen(1, 256, 256, 8)[:2] == [False] * 2
     assert chosen(1, 512, 512, 14) == [True] * 3
     assert chosen(5, 512, 512, 7) == [False] * 3 and chosen(6, 512, 512, 7) == [False, False, True], "in many tiles"
     assert chosen(64, 512, 512, 3) == [False] * 3, "tiles across the edges"
