@@ -15,14 +15,18 @@ import numpy as np
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._backend.windows import output_sizes
 from tdt._kernels import _pixels, _planes, conv_cpu
-from tdt._kernels._conv_conditions import FEW_CHANNELS, few_pairs
+from tdt._kernels._conv_conditions import FEW_CHANNELS, SOME_CHANNELS, few_pairs
 from tdt._kernels._layout import bordered, contiguous
 from tdt._kernels._native import vector_width
 from tdt._kernels._registry import prepares
 from tdt._kernels._tile import choose, rates
 
-# Channels in a group, times the stride in the result, up to which rows are faster than `conv_cpu`; with as many, beyond NARROW.
+# Channels in a group, times the stride in the result, up to which rows are faster than `conv_cpu`; with as many, which fill a
+# vector, beyond NARROW.
 WIDE, NARROW = 16, 8
+LONG_SUM = (
+    48  # products of a strided result of few channels from which on `conv_cpu` is faster, if vectors are not as wide
+)
 # Of weight gradients in one group: multiply-adds that take `conv_cpu` as long as to pack a number of y, and the rate of sums
 # along rows in comparison with its tiles', by the floats of a vector, without a stride and with one.
 PACKED, RATE_OF_ROWS = 16, {4: (0.75, 0.64), 8: (0.75, 0.64), 16: (0.8, 0.8)}
@@ -36,14 +40,14 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
          groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv` for x (N, C, H, W), w (O, C / groups, KH, KW), b (O,) or None; groups > 1, or few channels."""
     how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-    narrow = min(w.shape[1], len(w) // groups)
     width = output_sizes(x.shape[3:], w.shape[3:], stride[1:], padding[1:], dilation[1:])[0]
     if output_is_channels_last(x, w):
         if groups == 1 and len(w) <= FEW_CHANNELS:
             return _last(conv(contiguous(x), contiguous(w), b, **how))
+        narrow = min(w.shape[1], len(w) // groups)
         out = _pixels.result(x, w, b, **how) if groups > 1 and _by_pixels(narrow, width) else None
     else:
-        out = _planes.result(x, w, b, **how) if _by_rows(narrow * max(stride), width) else None
+        out = _planes.result(x, w, b, **how) if _results_by_rows(w, stride, groups, width) else None
     return conv_cpu.conv(x, w, b, **how) if out is None else out
 
 
@@ -54,7 +58,7 @@ def _(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padd
     width = output_sizes(x.shape[3:], w.shape[3:], stride[1:], padding[1:], dilation[1:])[0]
     if output_is_channels_last(x, w) or not all(a is None or a.flags.c_contiguous for a in (x, w, b)):
         return None
-    if not _by_rows(min(w.shape[1], len(w) // groups) * max(stride), width):
+    if not _results_by_rows(w, stride, groups, width):
         return conv_cpu.prepared_conv(x, w, b, **how)
     by_rows = _planes.prepared_result(x, w, b, **how)
     if by_rows is None:
@@ -105,9 +109,17 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
     return to_front(np.ascontiguousarray(to_last(out))) if last else out
 
 
+def _results_by_rows(w: np.ndarray, stride: tuple, groups: int, width: int) -> bool:
+    """Whether rows of the result of contiguous images, of such a width, are faster than `conv_cpu`."""
+    strided_sums = groups == 1 and max(stride) > 1 and len(w) > SOME_CHANNELS and w[0].size >= LONG_SUM
+    if strided_sums and vector_width() < WIDE:
+        return False
+    return _by_rows(min(w.shape[1], len(w) // groups) * max(stride), width)
+
+
 def _by_rows(channels: int, width: int) -> bool:
     """Whether groups of contiguous images have few enough channels, times the stride, for rows of such a width."""
-    return channels < WIDE or (channels == WIDE and width > NARROW)
+    return channels < WIDE or (channels == WIDE == vector_width() and width > NARROW)
 
 
 def _sums_by_rows(y: np.ndarray, x: np.ndarray, cells: int, stride: tuple) -> bool:

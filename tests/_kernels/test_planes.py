@@ -117,6 +117,22 @@ def test_weight_gradients_in_one_group_are_summed_along_rows_unless_the_tile_tak
     assert bool(called) == by_rows
 
 
+def test_results_with_long_sums_are_computed_along_rows_of_wide_vectors_alone(monkeypatch):
+    for out, per, kernel, stride, groups, vectors in (
+        (64, 3, 4, 2, 1, {16}),
+        (64, 3, 4, 1, 1, {8, 16}),
+        (64, 3, 3, 2, 1, {8, 16}),
+        (20, 12, 3, 1, 1, {8, 16}),
+        (512, 16, 3, 1, 32, {16}),
+        (256, 8, 3, 1, 32, {8, 16}),
+    ):
+        w = np.zeros((out, per, kernel, kernel), np.float32)
+        for vector in (8, 16):
+            monkeypatch.setattr(depthwise_cpu, "vector_width", lambda vector=vector: vector)
+            found = depthwise_cpu._results_by_rows(w, (stride, stride), groups, 32)
+            assert found == (vector in vectors), f"{out} x {per} x {kernel}, {vector}"
+
+
 @pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
 def test_convolutions_with_few_channels_on_one_side_are_computed_here(monkeypatch):
     called = watch(monkeypatch, *(f"depthwise_cpu:{name}" for name in ("conv", "conv_input_grad", "conv_weight_grad")))
