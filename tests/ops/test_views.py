@@ -113,3 +113,19 @@ def test_slice_scatter_of_contiguous_tensors_has_pytorchs_values_gradients_and_n
 def test_gradients_of_slice_scatter_have_gradients():
     x, src = (tdt.rand(4, n, dtype=tdt.float64, requires_grad=True) for n in (5, 2))
     assert tdt.autograd.gradgradcheck(lambda x, src: tdt.slice_scatter(x, src, 1, 1, 5, 2), (x, src))
+
+
+@pytest.mark.parametrize("sections", [1, 2, 3, 7])
+@pytest.mark.parametrize("name", ["tensor_split", "hsplit"])
+def test_a_part_of_equal_size_may_be_written_to_as_pytorchs(name, sections):
+    if name == "hsplit" and 6 % sections:
+        sections = 6
+
+    def outcome(lib):
+        x = lib.arange(6.0).requires_grad_()
+        parts = getattr(x * 1, name)(sections)
+        parts[0].mul_(3)
+        (g,) = lib.autograd.grad(sum(((k + 1) * part).sum() for k, part in enumerate(parts)), [x])
+        return [part.tolist() for part in parts], g.tolist()
+
+    assert outcome(tdt) == outcome(require_torch())

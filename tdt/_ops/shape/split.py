@@ -227,7 +227,7 @@ def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tenso
         if cuts <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {cuts}")
         big, extra = divmod(n, cuts)
-        return _split_into(input, (big + 1,) * extra + (big,) * (cuts - extra), d)
+        cuts = [k * big + min(k, extra) for k in range(1, cuts)]
     if isinstance(cuts, str):
         raise TypeError(
             f"tensor_split() received an invalid combination of arguments - got (Tensor, {type(cuts).__name__})"
