@@ -49,9 +49,11 @@ def waits_for_gpu(what: str) -> None:
 
 
 def relation_read(what: str) -> None:
-    """Tell a recording that Python code reads how a tensor relates to others, which is no part of the kind of a call."""
+    """Tell a recording that Python code reads how a tensor relates to others or to writes, no part of the kind of a call."""
     if state.recording is not None:
-        state.recording.refuse(f"{what} reads where a tensor comes from, which may differ from call to call")
+        state.recording.refuse(
+            f"{what} reads where a tensor comes from or what happened to it, which may differ from call to call"
+        )
 
 
 def check_values(check: Callable[[Any], None], array: Any) -> None:

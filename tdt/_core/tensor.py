@@ -11,6 +11,7 @@ from tdt import _backend
 from tdt._backend.device import as_device, device
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import BY_NUMPY
+from tdt._core.mode import relation_read
 from tdt._core.size import Size
 
 _FLOAT32 = _dtype.float32.np
@@ -119,6 +120,7 @@ class Tensor:
     def _version(self) -> int:
         if self._st.inference:
             raise RuntimeError("Inference tensors do not track version counter. clone() gives a normal tensor.")
+        relation_read("Tensor._version")
         return self._st.version
 
     def is_inference(self) -> bool:

@@ -306,6 +306,7 @@ RELATIONS = {
     "_base": lambda x: x * 2 if x._base is None else x * 3,
     "_is_view": lambda x: x * 3 if x._is_view() else x * 2,
     "storage_offset": lambda x: x * (1 + x.storage_offset()),
+    "_version": lambda x: x * (1 + x._version),
 }
 
 
@@ -315,7 +316,7 @@ def test_where_an_argument_comes_from_is_refused(name):
     function, leaf = RELATIONS[name], tdt.arange(6.0, requires_grad=True)
     compiled = tdt.compile(function)
     plain, graph = (leaf.detach() * 1)[:2], leaf[:2] * 2
-    others = leaf.detach()[2:4], tdt.ones(2), leaf[2:4], tdt.ones(2, requires_grad=True)
+    others = leaf.detach()[2:4], tdt.ones(2), leaf[2:4], tdt.ones(2, requires_grad=True), tdt.ones(2).mul_(3)
     for x in (*[plain] * CALLS, *[graph] * CALLS, *others):
         assert compiled(x).tolist() == function(x).tolist()
 
