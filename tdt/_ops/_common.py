@@ -89,7 +89,8 @@ def unrecorded(*operands: Tensor | None) -> bool:
         return False
     for x in operands:
         if x is not None and (
-            x._a.__class__ is not ndarray or (record and (x._edge is not None or x._view is not None))
+            x._a.__class__ is not ndarray
+            or (record and (x._edge is not None or (x._view is not None and x._view.base._edge is not None)))
         ):
             return False
     return True

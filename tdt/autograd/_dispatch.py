@@ -239,7 +239,7 @@ def elementwise(op: Op, operands: tuple[Any, ...], attributes: dict) -> Any:
             contiguous = contiguous and a.flags.c_contiguous
             arrays.append(a)
             key.append(a.dtype)
-            recorded = recorded or x._edge is not None or x._view is not None
+            recorded = recorded or x._edge is not None or (x._view is not None and x._view.base._edge is not None)
         elif kind is float or kind is int or x is None:
             arrays.append(x)
             key.append(number_key(x))
@@ -362,7 +362,7 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
                 xp = None
             arrays.append(a)
             types.append(a.dtype)
-            recorded = recorded or x._edge is not None or x._view is not None
+            recorded = recorded or x._edge is not None or (x._view is not None and x._view.base._edge is not None)
         else:
             arrays.append(x)
             types.append(x.__class__)

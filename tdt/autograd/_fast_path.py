@@ -141,7 +141,9 @@ def takes(  # noqa: C901  (one frame: helper calls cost time)
                         record = state.uncast_record
                     if (
                         record is not None
-                        and not (record and (x._edge is not None or x._view is not None))
+                        and not (
+                            record and (x._edge is not None or (x._view is not None and x._view.base._edge is not None))
+                        )
                         and a.__class__ is ndarray
                         and a.flags.c_contiguous
                         and a.size < THREADS.elementwise

@@ -81,7 +81,7 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
                         else:
                             break
                         arrays.append(a)
-                        if record and (x._edge is not None or x._view is not None):
+                        if record and (x._edge is not None or (x._view is not None and x._view.base._edge is not None)):
                             recorded = True
                     elif kind is float:
                         key.append(x or repr(x))  # 0.0 and -0.0 are equal

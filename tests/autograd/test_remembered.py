@@ -432,3 +432,19 @@ def test_another_thread_may_forget_plans_while_a_call_is_watched():
         x = tdt.tensor([0.5, 2.0], requires_grad=True)
         hyperbolic(x).sum().backward()
         assert x.grad.tolist() == [1.0, 0.0]
+
+
+def test_a_view_of_what_needs_no_gradient_is_computed_as_its_values():
+    """A view is recorded only if its base, or it itself, has a gradient: before, at every write, and after it."""
+    base = tdt.zeros(2, 3)
+    view = base[1:]
+    for _ in range(4):
+        assert not tdt.nn.functional.softplus(view, 2.0).requires_grad
+        assert not (view + view).requires_grad
+    base.add_(tdt.ones(3, requires_grad=True))
+    for _ in range(4):
+        assert tdt.nn.functional.softplus(view, 2.0).requires_grad
+        out = (view * view).sum()
+        assert out.requires_grad and out.item() == 3
+        (gradient,) = tdt.autograd.grad(view.sum(), base)
+        assert gradient.tolist() == [[0, 0, 0], [1, 1, 1]]

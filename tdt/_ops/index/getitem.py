@@ -80,7 +80,7 @@ def _masked(x: Tensor, key: Tensor) -> Tensor | None:
 def _picked(x: Tensor, key: Tensor) -> Tensor | None:
     """x[key] for contiguous NumPy tensors and integers or a mask, where nothing is recorded; None for all others."""
     record = state.fast_record
-    if record is None or (record and (x._edge is not None or x._view is not None)):
+    if record is None or (record and (x._edge is not None or (x._view is not None and x._view.base._edge is not None))):
         return None
     a, k = x._a, key._a
     if a.__class__ is not np.ndarray or k.__class__ is not np.ndarray or not a.flags.c_contiguous or not a.ndim:
@@ -103,7 +103,7 @@ def _picked_at(x: Tensor, key: tuple) -> Tensor | None:
     None for all others.
     """
     record = state.fast_record
-    if record is None or (record and (x._edge is not None or x._view is not None)):
+    if record is None or (record and (x._edge is not None or (x._view is not None and x._view.base._edge is not None))):
         return None
     a = x._a
     if a.__class__ is not np.ndarray or not a.flags.c_contiguous:
