@@ -96,9 +96,10 @@ def readable_behind(a: np.ndarray, count: int) -> np.ndarray:
     return memory[: a.size].reshape(a.shape)
 
 
-def transposed(x: np.ndarray, rows: int, columns: int) -> np.ndarray:
-    """(N, rows, columns), of any shape, of float32 or bfloat16, as (N, columns, rows) of float32, flat."""
-    out = np.empty(x.size, np.float32)
+def transposed(x: np.ndarray, rows: int, columns: int, out: np.ndarray | None = None) -> np.ndarray:
+    """(N, rows, columns), of any shape, of float32 or bfloat16, as (N, columns, rows) of float32: `out`, or a new flat array."""
+    if out is None:
+        out = np.empty(x.size, np.float32)
     kernel, pieces, words, grain = _transposition(x, rows, columns)
     parallel(kernel, pieces, np.ascontiguousarray(x), out, words, grain=grain)
     return out

@@ -34,6 +34,7 @@ RUN = 32  # channels whose products are summed without a break, at most
 SHARES = 4  # blocks for two threads or four come in such numbers
 SHARED = 1 << 20  # bytes of both transforms of the weight gradient at a time
 SUMMED = 128  # tiles in a block of the weight gradient, at least: fewer read its sums too often
+CONVERTED = 1 << 21  # bytes of images, and results, that are in channels-last order at a time
 
 
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
@@ -60,7 +61,6 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
                      groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv_weight_grad` for y (N, O, OH, OW), x (N, C, H, W); float32, stride 1, dilation 1, one group."""
     last = output_is_channels_last(y, x)
-    image, right = _channels_last(x), _channels_last(y)
     plan = _gradient_plan(x.shape, y.shape, padding, last, vector_width())
     channels, out_channels, step = x.shape[1], y.shape[1], plan.step
     v_plane, z_plane, s_plane = (n + PAD for n in (step * channels, step * out_channels, channels * out_channels))
@@ -68,17 +68,25 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
     sums = np.empty(PLACES * s_plane, np.float32)
     kernels = plan.kernels
     scratch = _scratch(-(-step // GROUP), PLACES * max(channels, out_channels))
+    image = right = None
+    first = behind = 0  # images that are in channels-last order
     for start in range(0, plan.tiles, step):
         count = min(step, plan.tiles - start)
+        at, end = start // plan.tiles_of_image, -(-(start + count) // plan.tiles_of_image)
+        if end > behind:
+            image = right = None
+            first, behind = at, min(len(x), max(end, at + _at_a_time(x[0].size + y[0].size)))
+            image, right = _channels_last(x[first:behind]), _channels_last(y[first:behind])
         parallel(
-            kernels["transform"], -(-count // GROUP), image, *plan.image, right, *plan.right, *scratch, plan.columns, start,
-            count, step, v, 4 * v_plane, z, 4 * z_plane, grain=plan.transform_grain,
+            kernels["transform"], -(-count // GROUP), image, *plan.image, right, *plan.right, *scratch, plan.columns,
+            start - first * plan.tiles_of_image, count, step, v, 4 * v_plane, z, 4 * z_plane, grain=plan.transform_grain,
         )  # fmt: skip
         parallel(
             kernels["products"], PLACES * (out_channels // plan.columns), *plan.tile, count, channels, out_channels, step,
             v, 4 * v_plane, z, 4 * z_plane, sums, 4 * s_plane, int(start == 0),
             grain=_grain(count * channels * plan.columns),
         )  # fmt: skip
+    del image, right, v, z
     blocks = out_channels // plan.columns * (channels // PIECE)
     flags = zeros((blocks, plan.width))
     result = np.empty(out_channels * channels * CELLS, np.float32)
@@ -98,13 +106,15 @@ class _GradientPlan(NamedTuple):
     """How a weight gradient of certain shapes is computed; words as in `_winograd.KERNELS`.
 
     Attributes:
-        tiles: in all, of which `step` are transformed at a time; columns, width: of the register tile, of its vectors.
+        tiles: in all, of which `step` are transformed at a time, and `tiles_of_image` belong to one image.
+        columns, width: of the register tile, of its vectors.
         image, right, tile, order: words of the image and of the result's gradient, of `products`, of `gradient`.
         transform_grain: groups of tiles that a thread should at least transform.
     """
 
     kernels: dict[str, NativeKernel]
     tiles: int
+    tiles_of_image: int
     step: int
     columns: int
     width: int
@@ -127,7 +137,7 @@ def _gradient_plan(x: tuple, y: tuple, padding: tuple, last: bool, width: int) -
     tile = _tile.address("cells", shape), cells, cells, shape.rows, shape.columns
     order = (CELLS, channels, PIECE, PIECE, 1, PIECE) if last else (1, 0, CELLS * PIECE, CELLS * PIECE, CELLS, 1)
     return _GradientPlan(
-        _kernels(width), tiles, step, shape.columns, width, (*x[2:], channels, *padding, down, across),
+        _kernels(width), tiles, down * across, step, shape.columns, width, (*x[2:], channels, *padding, down, across),
         (*y[2:], out_channels), tile, (turner(), *order), _grain(16 * PLACES * GROUP * (channels + out_channels)),
     )  # fmt: skip
 
@@ -139,23 +149,42 @@ def _convolved(
 
     turned: the weights are turned by 180° and lead from their output channels to their input channels.
     """
-    last, width = output_is_channels_last(x, w), vector_width()
-    image, count = _channels_last(x), len(x)
+    last, width, count = output_is_channels_last(x, w), vector_width(), len(x)
     out_channels = w.shape[1] if turned else w.shape[0]
-    plan = _plan(x.shape, out_channels, padding, tuple(size), width)
-    u, u_plane = _transformed_weights(w, turned, width)
-    out = np.empty((count, *size, out_channels), np.float32)
-    flags = zeros((plan.blocks, width))
+    u = _transformed_weights(w, turned, width)
     bias = np.zeros(out_channels, np.float32) if b is None else np.ascontiguousarray(b)
-    parallel(
-        plan.kernel, plan.blocks, image, *plan.image, out, *plan.result, *_scratch(plan.blocks, plan.scratch), *plan.tile, u,
-        4 * u_plane, *plan.planes, bias, flags, grain=plan.grain,
-    )  # fmt: skip
-    if not all_finite(flags):
-        return None
     if last:
-        return to_front(out)
-    return transposed(out, size[0] * size[1], out_channels).reshape(count, out_channels, *size)
+        out = np.empty((count, *size, out_channels), np.float32)
+        return to_front(out) if _convolve(x, u, bias, padding, out, width) else None
+    result = np.empty((count, out_channels, *size), np.float32)
+    each = min(count, _at_a_time(x[0].size + result[0].size))
+    memory = np.empty((each, *size, out_channels), np.float32)
+    for first in range(0, count, each):
+        part = slice(first, min(first + each, count))
+        out = memory[: part.stop - first]
+        if not _convolve(x[part], u, bias, padding, out, width):
+            return None
+        transposed(out, size[0] * size[1], out_channels, result[part])
+    return result
+
+
+def _convolve(
+    x: np.ndarray, weights: tuple[np.ndarray, int], bias: np.ndarray, padding: tuple, out: np.ndarray, width: int
+) -> bool:
+    """Write the convolution of `x` with transformed weights to `out` (N, H, W, O); whether all of it is finite."""
+    plan = _plan(x.shape, out.shape[-1], padding, out.shape[1:3], width)
+    u, u_plane = weights
+    flags = zeros((plan.blocks, width))
+    parallel(
+        plan.kernel, plan.blocks, _channels_last(x), *plan.image, out, *plan.result, *_scratch(plan.blocks, plan.scratch),
+        *plan.tile, u, 4 * u_plane, *plan.planes, bias, flags, grain=plan.grain,
+    )  # fmt: skip
+    return all_finite(flags)
+
+
+def _at_a_time(size: int) -> int:
+    """How many images, of so many numbers with their results, are converted at a time."""
+    return max(1, CONVERTED // (4 * size))
 
 
 class _Plan(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,33 @@ def test_results_and_gradients_are_those_of_a_direct_sum_in_the_memory_order_of_
     for value, expected in zip(all_three(winograd_cpu, *arrays), direct, strict=True):
         close(value, expected)
         assert (to_last(value) if last else value).flags.c_contiguous
+
+
+@pytest.mark.parametrize("case", [*CASES, (7, 32, 64, (21, 14), (1, 1)), (40, 16, 16, (4, 5), (1, 0))], ids=str)
+def test_bits_do_not_depend_on_how_many_images_are_converted_at_a_time(case, monkeypatch):
+    found = []
+    for size in (1, 1 << 14, 1 << 40):
+        monkeypatch.setattr(winograd_cpu, "CONVERTED", size)
+        found.append([a.tobytes() for a in all_three(winograd_cpu, *problem(case, False))])
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_batch_is_not_converted_at_once(name):
+    x, w, _, g, padding = problem((32, 64, 64, (32, 32), (1, 1)), False)  # 8 MB each
+    how = {**HOW, "padding": padding}
+    calls = {
+        "conv": lambda: winograd_cpu.conv(x, w, None, **how),
+        "conv_input_grad": lambda: winograd_cpu.conv_input_grad(g, w, size=x.shape[2:], **how),
+        "conv_weight_grad": lambda: winograd_cpu.conv_weight_grad(g, x, kernel=(3, 3), **how),
+    }
+    calls[name]()
+    tracemalloc.start()
+    try:
+        result = calls[name]()
+        assert tracemalloc.get_traced_memory()[1] - result.nbytes < 0.6 * x.nbytes
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(("mean", "deviation"), [(0, 1), (1, 1), (100, 0.01)])
