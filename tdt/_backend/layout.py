@@ -1,7 +1,7 @@
 """How results lie in memory: this file decides, and ops ask it. The rules are PyTorch's:
 
-- Elementwise results have their dimensions in the order of the operands' strides (`in_order`); so have copies
-  (`empty_in_order`), gaps left out.
+- Elementwise results, and those of `sort`, have their dimensions in the order of the operands' strides (`in_order`); so have
+  copies (`empty_in_order`), gaps left out.
 - Convolutions, their gradients, pooling, padding by other than wrapping around, resampling and shuffling of images are
   channels-last where one of the operands is (`output_is_channels_last`, `empty_output`), else contiguous.
 - Joined tensors are channels-last where all are (`joined`).

@@ -24,6 +24,7 @@ ONE = ("{x} * 2", "torch.exp({x})", "-{x}", "{x}.clone()", "torch.relu({x})", "t
        "torch.stack([{x}, {x}], 1)", "torch.stack([{x}, {x}], -1)",
        "torch.where({x} > 0.5, {x}, 1.0)", "{x}.double()", "{x}.sum(0)", "{x}.mean(-1, keepdim=True)", "{x}.amax(1)",
        "{x}.var(0)", "{x}.logsumexp(-1)", "{x}.cumsum(0)", "{x}.roll(1, 0)", "{x}.flip(0)", "{x}[torch.tensor([0, 0, 0])]",
+       "{x}.sort(0)[0]", "{x}.sort(-1, descending=True)[1]", "{x}.argsort(0)",
        "{x}[..., torch.tensor([0, 0])]", "{x}[torch.tensor([0, 0]), ..., torch.tensor([0, 0])]")  # fmt: skip
 
 

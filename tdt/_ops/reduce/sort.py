@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _kernels
+from tdt._backend.layout import in_order
 from tdt._core.calls import front
 from tdt._core.dtype import REAL, REAL_NUMBERS
 from tdt._core.methods import method
@@ -41,8 +42,10 @@ def _argsort(xp: ModuleType, x: Any, dim: int, descending: bool) -> Any:
 def _sort(xp: ModuleType, x: Any, *, dim: int, descending: bool = False, keepdim: bool = True) -> Any:
     if not x.ndim:
         return x.copy(), xp.zeros((), "int64")
-    fast = _kernels.in_order(x, dim, descending)
-    return _take(xp, x, _argsort(xp, x, dim, descending), dim, True) if fast is None else fast
+    found = _kernels.in_order(x, dim, descending)
+    if found is None:
+        found = _take(xp, x, _argsort(xp, x, dim, descending), dim, True)
+    return tuple([in_order(xp, each, [x]) for each in found])
 
 
 _add_gather_rule(_sort)
