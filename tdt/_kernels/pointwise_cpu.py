@@ -29,6 +29,7 @@ from tdt._kernels._layout import prepared_transposition, transposed
 from tdt._kernels._pack import packer
 from tdt._kernels._pool import parallel, stays_on_caller
 from tdt._kernels._registry import prepares
+from tdt._kernels._row_dots import FEW, sums_of_few
 from tdt._kernels._tile import Shape, address, call, choose, choose_for, rates
 
 DEPTH = 256  # products that are summed in registers
@@ -317,6 +318,8 @@ def _sums(y: np.ndarray, x: np.ndarray) -> np.ndarray:
     (count, rows, pixels), columns = y.shape, x.shape[1]
     if y.size * columns < LARGE:
         return np.tensordot(y, x, ((0, 2), (0, 2)))
+    if min(rows, columns) <= FEW:
+        return sums_of_few(y, x) if rows <= columns else sums_of_few(x, y).T
     if rows >= FEW_ROWS and TURNED * _time(columns, rows) < _time(rows, columns):
         return transposed(_sums(x, y), columns, rows).reshape(rows, columns)
     chunks, blocks, grain, words = _plan_of_sums(count, rows, columns, pixels)
