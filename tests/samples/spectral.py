@@ -36,11 +36,11 @@ samples(
     call(_half(x(2, 1)), dims=(1,), norm="backward", n=1),
 )
 samples(
-    "fft_twice",
-    lambda a, dim, n: a * (1 + ((np.arange(a.shape[dim]) > 0) & (np.arange(a.shape[dim]) <= n - a.shape[dim]))),
-    call(z(2, 3), dim=1, n=4),
-    call(z(2, 3), dim=1, n=5),
-    call(z(2, 1), dim=1, n=1),
+    "fft_scaled",
+    lambda a, dim, n, by: a * np.where((k := np.arange(a.shape[dim])) * (k <= n - a.shape[dim]), by, 1),
+    call(z(2, 3), dim=1, n=4, by=2.0),
+    call(z(2, 3), dim=1, n=5, by=0.5),
+    call(z(2, 1), dim=1, n=1, by=2.0),
 )
 
 

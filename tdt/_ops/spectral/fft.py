@@ -17,8 +17,6 @@ import numpy as np
 from tdt._core.dtype import COMPLEX_ONLY, FLOATING
 from tdt._core.tensor import Tensor
 from tdt._kernels import prepares
-from tdt._ops.elementwise.complex_numbers import real
-from tdt._ops.nn.pad import pad
 from tdt.autograd._op import op
 
 ADJOINT = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
@@ -98,6 +96,11 @@ def _(g: Tensor, dims: tuple[int, ...], norm: str, forward: bool) -> Tensor:
     return fft_c2c(g, dims=dims, norm=ADJOINT[norm], forward=not forward)
 
 
+@fft_c2c.fast_vjp("x")
+def _(xp: ModuleType, g: Any, dims: tuple[int, ...], norm: str, forward: bool) -> Any:
+    return fft_c2c.forward(xp, g, dims=dims, norm=ADJOINT[norm], forward=not forward)
+
+
 @op(dtypes=FLOATING, node="FftR2CBackward0")
 def fft_r2c(xp: ModuleType, x: Any, *, dims: tuple[int, ...], norm: str) -> Any:
     """The half of the spectrum along the last of `dims`, whole along the others; the transform."""
@@ -111,9 +114,16 @@ def _(x: Any, *, dims: tuple[int, ...], norm: str, recorded: bool) -> Any:
 
 @fft_r2c.vjp("x")
 def _(g: Tensor, x_shape: tuple[int, ...], dims: tuple[int, ...], norm: str) -> Tensor:
-    last = dims[-1]
-    filled = [0] * (2 * (g.ndim - 1 - last)) + [0, x_shape[last] - g.shape[last]]
-    return real(fft_c2c(pad(g, filled), dims=dims, norm=ADJOINT[norm], forward=False))
+    """The real part of what a half spectrum gives is the signal of the whole one that has half of it in either half."""
+    n = x_shape[dims[-1]]
+    return fft_c2r(_scaled(g, dim=dims[-1], n=n, by=0.5), dims=dims, norm=ADJOINT[norm], n=n)
+
+
+@fft_r2c.fast_vjp("x")
+def _(xp: ModuleType, g: Any, x_shape: tuple[int, ...], dims: tuple[int, ...], norm: str) -> Any:
+    n = x_shape[dims[-1]]
+    halves = _scaled.forward(xp, g, dim=dims[-1], n=n, by=0.5)
+    return fft_c2r.forward(xp, halves, dims=dims, norm=ADJOINT[norm], n=n)
 
 
 @op(dtypes=COMPLEX_ONLY, node="FftC2RBackward0")
@@ -131,16 +141,22 @@ def _(x: Any, *, dims: tuple[int, ...], norm: str, n: int, recorded: bool) -> An
 
 @fft_c2r.vjp("x")
 def _(g: Tensor, dims: tuple[int, ...], norm: str, n: int) -> Tensor:
-    return _twice(fft_r2c(g, dims=dims, norm=ADJOINT[norm]), dim=dims[-1], n=n)
+    return _scaled(fft_r2c(g, dims=dims, norm=ADJOINT[norm]), dim=dims[-1], n=n, by=2.0)
 
 
-@op(name="fft_twice", dtypes=COMPLEX_ONLY)
-def _twice(xp: ModuleType, x: Any, *, dim: int, n: int) -> Any:
-    """A half spectrum of `n` points, with the entries doubled that also represent their conjugates in the other half."""
+@fft_c2r.fast_vjp("x")
+def _(xp: ModuleType, g: Any, dims: tuple[int, ...], norm: str, n: int) -> Any:
+    half = fft_r2c.forward(xp, g, dims=dims, norm=ADJOINT[norm])
+    return _scaled.forward(xp, half, dim=dims[-1], n=n, by=2.0)
+
+
+@op(name="fft_scaled", dtypes=COMPLEX_ONLY)
+def _scaled(xp: ModuleType, x: Any, *, dim: int, n: int, by: float) -> Any:
+    """A half spectrum of `n` points: the entries that represent their conjugates in the other half, too, times `by`."""
     half = x.shape[dim]
     weights = xp.ones((half,) + (1,) * (x.ndim - 1 - dim), x.real.dtype)
-    weights[1 : 1 + n - half] = 2
+    weights[1 : 1 + n - half] = by
     return x * weights
 
 
-_twice.vjp("x")(lambda g, dim, n: _twice(g, dim=dim, n=n))
+_scaled.vjp("x")(lambda g, dim, n, by: _scaled(g, dim=dim, n=n, by=by))
