@@ -193,6 +193,7 @@ def _tile(targets: tuple, outer: int, phases: int, vector: int, one_row: bool) -
     one_row: rows of a tile would not be next to each other, and what is written beyond a row's end would stay there.
     """
     height, vectors = targets[0], -(-targets[1] // vector)
+    enough = 10 if vector == 16 else 8  # sums: fewer wait for each other
     some = [outer] if outer <= FEW else [n for n in CHANNELS if n <= outer]
     shapes = [(n, *each) for n in some for each in _shapes(n, height, phases, vector, one_row)]
 
@@ -200,14 +201,14 @@ def _tile(targets: tuple, outer: int, phases: int, vector: int, one_row: bool) -
         channels, rows, wide = shape
         sums = channels * phases * rows * wide
         targets = _multiple(outer, channels) * _multiple(height, rows) * _multiple(vectors, wide)
-        return targets * (1 + max(0, 10 - sums) / 20)
+        return targets * (1 + max(0, enough - sums) / 20)
 
     return min(shapes, key=cost)
 
 
 def _shapes(channels: int, height: int, phases: int, vector: int, one_row: bool) -> list[tuple[int, int]]:
     """Rows and vectors of the tiles of so many channels whose sums, and what a weight meets, stay in registers."""
-    registers, sums = (28, (24, 20)) if vector == 16 else (15, (12, 10))
+    registers, sums = (28, (24, 20)) if vector == 16 else (13, (12, 10))
     most = min(sums[channels > FEW] // (channels * phases), registers // (channels * phases + 1))
     if channels == 1:
         most = (16 if vector == 16 else 8) // phases

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 
@@ -115,6 +116,15 @@ def test_weight_gradients_in_one_group_are_summed_along_rows_unless_the_tile_tak
     sums = depthwise_cpu.conv_weight_grad(y, x, kernel=w.shape[2:], **how)
     np.testing.assert_allclose(sums, expected_sums, rtol=0, atol=1e-5 * np.abs(expected_sums).max())
     assert bool(called) == by_rows
+
+
+def test_sums_of_a_tile_and_what_a_weight_meets_leave_registers_free():
+    for vector, registers in ((8, 16), (16, 32)):
+        for targets in ((112, 112), (61, 61), (14, 14), (7, 30)):
+            for outer, phases in itertools.product((2, 3, 4, 12, 64), (1, 2)):
+                channels, rows, vectors = _planes._tile(targets, outer, phases, vector, False)
+                sums = channels * phases * rows * vectors
+                assert sums + rows * vectors + 1 < registers, "else sums are moved to memory and back"
 
 
 def test_results_with_long_sums_are_computed_along_rows_of_wide_vectors_alone(monkeypatch):
