@@ -23,6 +23,7 @@ from tdt._core.sparse import SparseCOO
 from tdt._core.storage import TypedStorage, UntypedStorage, tensor_on
 from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt._core.writing import store
+from tdt._kernels import fill
 
 if TYPE_CHECKING:
     from tdt._core.layout import layout as Layout
@@ -158,7 +159,7 @@ def _shape_of(size: tuple[Any, ...]) -> tuple[int, ...]:
 def _ones(shape: tuple[int, ...], np_dtype: Any, value: float = 1) -> np.ndarray:
     """As `np.ones`, or `np.full` of another number that the dtype holds, in half the time."""
     created = np.empty(shape, np_dtype)
-    created.fill(value)
+    fill(created, value)
     return created
 
 

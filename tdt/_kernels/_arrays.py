@@ -35,7 +35,7 @@ from tdt._kernels._conditions import (
 from tdt._kernels._formulas import FLOAT32, LOWER, from_formula, narrow, widen
 from tdt._kernels._launches import WATCH, watched_copy
 from tdt._kernels._registry import SWITCHES, Found, chosen, gpu_kernel, kernel, lazy
-from tdt._kernels._threads import THREADS
+from tdt._kernels._threads import MANY, THREADS
 
 
 def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any:
@@ -127,22 +127,25 @@ def _load_small_products() -> tuple:
     return _small_products
 
 
-def arithmetic(how: str) -> Callable[[Any, Any], Any] | None:
+def arithmetic(how: str) -> Callable[..., Any] | None:
     """A ufunc of two operands for large arrays, repeated ones row by row and on all threads; None where there is none.
 
-    The second operand may be a number.
+    The second operand may be a number. An array for the result may follow.
     """
     if how not in ("add", "subtract", "multiply", "true_divide"):
         return None
-    ufunc = getattr(np, how)
+    ufunc, runs = getattr(np, how), {}
 
-    def call(a: Any, b: Any) -> Any:
-        if SWITCHES.kernels and a.__class__ is np.ndarray and a.dtype.char in "fd":
-            if b.__class__ is np.ndarray and b.dtype == a.dtype:
-                return _OF_TWO[how](np, a, b)
+    def call(a: Any, b: Any, out: Any = None) -> Any:
+        if SWITCHES.kernels and a.__class__ is np.ndarray and (char := a.dtype.char) in "fd":
             if b.__class__ is float and THREADS.count > 1:
-                return _OF_TWO[how](np, a, np.array(b, a.dtype))
-        return ufunc(a, b)
+                b = np.array(b, char)
+            if b.__class__ is np.ndarray and b.dtype.char == char:
+                run = runs.get(char)
+                if run is None:
+                    run = runs[char] = _OF_TWO[how].function_for((a, b), {})[0].run
+                return run((a, b), out)
+        return ufunc(a, b, out)
 
     return call
 
@@ -151,6 +154,16 @@ def quick_arithmetic(how: str, dtype: Any) -> Any:
     """As NumPy's ufunc `how`, for arrays of one type, in half the time for small ones; None where there is none."""
     found = _OF_TWO[how].ufunc_for((np.empty(1, dtype),) * 2, {}) if dtype.char in "fd" else None
     return found and found[0]
+
+
+def fill(a: Any, number: Any) -> None:
+    """a[...] = number, of an array of the CPU; many elements by vectors, which NumPy does not use for those of several bytes."""
+    if a.size >= MANY and a.itemsize in (4, 8) and a.dtype.kind in "fiu" and a.flags.c_contiguous and SWITCHES.kernels:
+        kind = "f" if a.itemsize == 4 else "d"  # whose bits are copied
+        if function := _filler(kind):
+            function.quick(np.array(number, a.dtype).view(kind), a.view(kind))
+            return
+    a.fill(number)
 
 
 def add(a: Any, b: Any) -> Any:
@@ -583,6 +596,7 @@ polynomial, prepared_polynomial = lazy("recurrence_cpu:polynomial"), lazy("recur
 _row_scan, _column_scan = lazy("_row_scan:row_function"), lazy("_row_scan:column_function")
 _sort, _row_order = lazy("order_cpu:sort"), lazy("order_cpu:row_function")
 _argsort, _ranked = lazy("order_cpu:argsort"), lazy("order_cpu:ranked")
+_filler = lazy("generated:filler")
 _row_function, _fold_at_once = lazy("fold_cpu:row_function"), lazy("fold_cpu:at_once")
 for_arrays, _join, _join_of = lazy("_gufunc:for_arrays"), lazy("_join:join"), lazy("_join:join_of")
 _expand, _view_wrapper = lazy("_views:expand"), lazy("_views:view_wrapper")

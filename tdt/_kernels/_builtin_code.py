@@ -14,7 +14,7 @@ from tdt._kernels._native import linked, target_triple
 
 # Where arrays have these, beside the address of their elements, as NumPy's C API guarantees.
 NDIM, SHAPE, STRIDES, DTYPE, FLAGS = ADDRESS + 8, ADDRESS + 16, ADDRESS + 24, ADDRESS + 40, ADDRESS + 48
-CONTIGUOUS, ALIGNED = 1, 0x100  # NumPy's flags
+CONTIGUOUS, ALIGNED, WRITEABLE = 1, 0x100, 0x400  # NumPy's flags
 PARAMETERS = {"self": "ptr", "arguments": "ptr", "count": "i64", "names": "ptr"}
 
 

@@ -127,10 +127,10 @@ def from_formula(
         out[...] = result
         return out
 
-    def ufunc_for(operands: tuple, named: dict[str, Any]) -> tuple[Callable, tuple | None, tuple] | None:
-        """The ufunc for arrays of these types and for these numbers, on one thread; None if there is none.
+    def function_for(operands: tuple, named: dict[str, Any]) -> tuple[Any, tuple | None, tuple] | None:
+        """The `generated.Function` for arrays of these types and for these numbers; None if there is none.
 
-        Returns: the ufunc, the places of the arrays among the operands (None if all are), the arguments after them.
+        Returns: the function, the places of the arrays among the operands (None if all are), the arguments after them.
         """
         if not SWITCHES.kernels:
             return None
@@ -138,11 +138,16 @@ def from_formula(
             from tdt._kernels.generated import Elementwise
 
             functions.append(Elementwise(name, formula))
-        function, places, numbers = functions[0]._prepare(operands, named)
-        return None if function is None else (function.small, places, numbers)
+        found: tuple = functions[0]._prepare(operands, named)
+        return None if found[0] is None else found
+
+    def ufunc_for(operands: tuple, named: dict[str, Any]) -> tuple[Callable, tuple | None, tuple] | None:
+        """As `function_for`, with the function's ufunc for one thread."""
+        found = function_for(operands, named)
+        return found and (found[0].small, *found[1:])
 
     functools.update_wrapper(call, formula)
-    call.ufunc_for = ufunc_for  # type: ignore[attr-defined]
+    call.function_for, call.ufunc_for = function_for, ufunc_for  # type: ignore[attr-defined]
     call.formula = formula, count, tuple(attributes)  # type: ignore[attr-defined]
     return call, unary if count == 1 and not attributes else None
 

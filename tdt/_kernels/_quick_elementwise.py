@@ -10,7 +10,17 @@ import numpy as np
 from tdt._backend.layout import in_order
 from tdt._kernels._addresses import ADDRESS
 from tdt._kernels._builtin import CLASS
-from tdt._kernels._builtin_code import ALIGNED, CONTIGUOUS, DTYPE, FLAGS, NDIM, SHAPE, STRIDES, linked_built_in
+from tdt._kernels._builtin_code import (
+    ALIGNED,
+    CONTIGUOUS,
+    DTYPE,
+    FLAGS,
+    NDIM,
+    SHAPE,
+    STRIDES,
+    WRITEABLE,
+    linked_built_in,
+)
 from tdt._kernels._code import Value, Variable
 from tdt._kernels._quick import (
     ARRAY,
@@ -32,6 +42,8 @@ def quick_elementwise(ufunc: Callable, loops: int, kinds: Sequence[np.dtype]) ->
     """The function that calls an elementwise ufunc with one result, for arrays that broadcast.
 
     A new result's dimensions are in the order that `tdt._backend.layout.in_order` gives.
+
+    An array may follow the operands, for the result: one of them, or one that shares no memory with any.
 
     Args:
         loops: the address of its `_emit_loops.LOOPS`.
@@ -64,7 +76,8 @@ class _ElementwiseCall(UfuncCall):
     """A call of an elementwise ufunc: one of its `LOOPS` for all elements, or nested loops around calls for two dimensions.
 
     Attributes:
-        alike: whether all inputs that have dimensions have the same, and are contiguous; `plain`: whether all are contiguous.
+        has_out: whether there is an array for the result.
+        alike: whether all arrays that have dimensions have the same; `plain`: whether all are contiguous.
         first: the sizes of the first of them.
         ndim, shape, total: dimensions, sizes and elements of the result.
         strides: of all operands along the result's dimensions; `order`: these dimensions, the outermost in memory first.
@@ -82,13 +95,18 @@ class _ElementwiseCall(UfuncCall):
         self.addresses, self.steps, self.row_steps = (code.array("i64", MOST_OPERANDS) for _ in range(3))
         self.shape, self.counts, self.index, self.order = (code.array("i64", MOST_DIMS) for _ in range(4))
         self.strides, self.moves = (code.array("i64", MOST_OPERANDS * MOST_DIMS) for _ in range(2))
+        self.has_out = self.count == self.inputs + 1
         self.fits = code.variable("i1", self.counts_fit())
         self.alike, self.plain = (code.variable("i1", code.value(1, "i1")) for _ in range(2))
         self.ndim, self.first = code.variable("i64", 0), code.variable("ptr", code.cast(code.value(0, "i64"), "ptr"))
 
+    def counts_fit(self) -> Value:
+        """Whether there are as many arguments as inputs, or one more, and no keywords."""
+        return super().counts_fit() | (self.has_out & (self.code.cast(self.keywords, "i64") == 0))
+
     def write(self) -> None:
         code = self.code
-        with code.loop(0, code.select(self.fits.get(), self.inputs, 0)) as k:
+        with code.loop(0, code.select(self.fits.get(), self.count, 0)) as k:
             self.check(k)
         n = code.select(self.fits.get(), self.ndim.get(), 0)
         self.broadcast(n)
@@ -96,15 +114,53 @@ class _ElementwiseCall(UfuncCall):
         with code.loop(0, n) as j:
             self.total.set(self.total.get() * code.load("i64", self.shape, j))
         self.refuse(self.total.get() == 0)
+        with code.when(self.fits.get() & self.has_out):
+            self.check_out(n)
         self.leave_to_ufunc()
-        out = self.new_result(n)
-        code.store(self.field("i64", out, ADDRESS), self.addresses, self.inputs)
+        out = self.result(n)
         self.operands = self.inputs + 1
         self.begin_threads(self.total.get())
         self.loops = code.cast(self.word(LOOP), "ptr")
         code.choose(self.alike.get() & self.plain.get(), self.call_once, lambda: self.call_repeatedly(n))
         self.end_threads()
         self.end(out)
+
+    def check_out(self, n: Value) -> None:
+        """Refuse gaps, and an array for the result that has not its shape, is read-only, or shares a part of its memory."""
+        code, out = self.code, self.array_at(self.inputs)
+        size, total = self.word(SIZE), self.total.get()
+        read_only = (self.field("i32", out, FLAGS) & WRITEABLE) == 0
+        self.refuse(~self.plain.get() | read_only | (self.rank_of(out) != n) | (self.elements_of(out) != total))
+        first = code.load("i64", self.addresses, self.inputs)
+        with code.loop(0, self.inputs) as k:
+            start, count = code.load("i64", self.addresses, k), self.elements_of(self.array_at(k))
+            apart = (start >= first + total * size) | (first >= start + count * self.size_of(k))
+            same = (start == first) & (count == total) & (self.size_of(k) == size)
+            self.refuse(~(apart | same))
+
+    def elements_of(self, array: Value) -> Value:
+        """The number of an array's elements."""
+        code, lengths, count = self.code, self.field("ptr", array, SHAPE), self.code.variable("i64", 1)
+        with code.loop(0, self.rank_of(array)) as j:
+            count.set(count.get() * code.load("i64", lengths, j))
+        return count.get()
+
+    def result(self, n: Value) -> Value:
+        """The array for the result, or a new one, whose address is stored."""
+        code, out = self.code, self.code.variable("ptr")
+        with code.loop(0, n) as j:
+            code.store(j, self.order, j)
+
+        def take() -> None:
+            out.set(self.array_at(self.inputs))
+            self.call_void("Py_IncRef", out.get())
+
+        def create() -> None:
+            out.set(self.new_result(n))
+            code.store(self.field("i64", out.get(), ADDRESS), self.addresses, self.inputs)
+
+        code.choose(self.has_out, take, create)
+        return out.get()
 
     def array_at(self, k: Value) -> Value:
         """An argument."""
@@ -150,7 +206,7 @@ class _ElementwiseCall(UfuncCall):
         code = self.code
         with code.loop(0, n) as j:
             code.store(code.value(1, "i64"), self.shape, j)
-        with code.loop(0, code.select(self.fits.get(), self.inputs, 0)) as k:
+        with code.loop(0, code.select(self.fits.get(), self.count, 0)) as k:
             array = self.array_at(k)
             own, rank = self.field("ptr", array, SHAPE), self.rank_of(array)
             with code.loop(0, rank) as j:
@@ -163,8 +219,6 @@ class _ElementwiseCall(UfuncCall):
     def new_result(self, n: Value) -> Value:
         """The result, of `n` dimensions."""
         code, out = self.code, self.code.variable("ptr")
-        with code.loop(0, n) as j:
-            code.store(j, self.order, j)
 
         def ordered() -> None:
             self.store_strides(n)

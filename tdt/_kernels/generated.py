@@ -93,11 +93,13 @@ class Function:
 
     def _run(self, operands: Sequence[Any], out: np.ndarray | None) -> Any:
         most = max([a.size for a in operands])
-        if out is None and self.is_small(most) and (most < MANY or all(a.flags.c_contiguous for a in operands)):
+        if out is not None:
+            operands = [*operands, out]
+        if self.is_small(most) and (most < MANY or all(a.flags.c_contiguous for a in operands)):
             return self.quick(*operands)
-        if most >= MANY and (result := self.by_rows(operands, out)) is not None:
+        if most >= MANY and (result := self.by_rows(operands[: self.ufunc.nin], out)) is not None:
             return result
-        return self.ufunc(*operands) if out is None else self.ufunc(*operands, out=out)
+        return self.ufunc(*operands)
 
     def is_small(self, size: int) -> bool:
         """Whether arrays of so many elements are computed on the calling thread."""
@@ -306,6 +308,12 @@ def _compiled(name: str, file: str, output: Expression, types: str) -> Function 
     """The function of an expression, from the cache if it is there; None where the processor cannot compute it."""
     addresses = linked(file, [LOOP, LOOPS, ENTRY, ROWS], lambda: module([output], types))
     return Function(name, *addresses, types, output) if addresses else None
+
+
+@functools.cache
+def filler(kind: str) -> Function | None:
+    """The function of a number and an array, which it fills with the number: of float ("f") or double ("d") ones."""
+    return _compiled("fill", f"fill-{kind}", Expression("input", 0), 2 * kind)
 
 
 def conversion(source: np.dtype, target: np.dtype) -> Callable[[np.ndarray], np.ndarray]:

@@ -84,10 +84,11 @@ def _saved(name: str) -> property:
 
 # A `__getattr__` would slow down every attribute access of a node, in backward too.
 SAVED = """
-    approximate beta buffer condition correction dilation dim dim0 dim1 dims end exponent grad_output groups index indices input
-    input1 input2 keepdim k keepdim mask mat1 mat2 mat max min n negative_slope normalized_shape offset ord other other_scalar
-    output output_mask p padding padding_idx reduction repeats result running_mean running_var scalar self self_sym_sizes
-    sizes src start step stride target tensors threshold training value values vec1 vec2 weight weights"""
+    alpha approximate beta buffer condition correction dilation dim dim0 dim1 dims end exponent grad_output groups index
+    indices input input1 input2 keepdim k keepdim mask mat1 mat2 mat max min n negative_slope normalized_shape offset ord
+    other other_scalar output output_mask p padding padding_idx reduction repeats result running_mean running_var scalar
+    self self_sym_sizes sizes src start step stride target tensors threshold training value values vec1 vec2 weight
+    weights"""
 for _name in set(SAVED.split()):
     setattr(GraphNode, f"_saved_{_name}", _saved(f"_saved_{_name}"))
 

@@ -1,4 +1,4 @@
-"""The three implementations of in-place methods, for `@method(in_place=…)`: by the op, by a copy, by a view."""
+"""The implementations of in-place methods, for `@method(in_place=…)`: by the op, by a copy, by a view."""
 
 from __future__ import annotations
 
@@ -47,6 +47,25 @@ def by_copy(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]
         except (AttributeError, TypeError):
             check_call()
             raise
+
+    return _in_place(method, function, name)
+
+
+def by_op_of_floats(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
+    """`by_op` for tensors of one floating-point type and numbers, which need no check; `by_copy` for other operands."""
+    record, copied = OPS[name], by_copy(function, name)
+
+    def method(input: Tensor, *operands: Any, **attributes: Any) -> Tensor:
+        is_plain = input.__class__ is Tensor and len(operands) + 1 == len(record.operands)
+        if is_plain and attributes.keys() <= record.defaults.keys():
+            dtype = input._a.dtype
+            for x in operands:
+                if x.__class__ is not float and (x.__class__ is not Tensor or x._a.dtype is not dtype):
+                    break
+            else:
+                if dtype.kind == "f":
+                    return write(record, input, operands, attributes)
+        return copied(input, *operands, **attributes)
 
     return _in_place(method, function, name)
 

@@ -13,6 +13,7 @@ from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import LEAF, Storage, Tensor, alias
 from tdt._core.writing import check_cast, check_memory, check_overlap, store
+from tdt._kernels import LARGE_ARITHMETIC
 from tdt._kernels._threads import THREADS
 from tdt.autograd._dispatch import apply, converted, number_key, ufunc_of
 from tdt.autograd._views import check_view, edge_of, edge_without_hooks, move, record
@@ -83,7 +84,8 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
     """Compute into the memory of `out` without any detour, in the common case; False, with nothing done, in all others.
 
     The common case: nothing is recorded, `out` is a contiguous NumPy tensor, and the operands are numbers, or NumPy tensors
-    of its shape and dtype that are `out` itself or share no memory with it.
+    of its shape and dtype that are `out` itself or share no memory with it. Those of an elementwise op whose first operand is
+    `out` may be smaller.
     """
     record, kind = state.fast_record, out.__class__
     if record is None and not op.autocast:
@@ -99,6 +101,7 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
     arrays: list[Any] = []
     key: list[Any] = []  # of the plan, and of the ufunc
     generated = op.ufuncs is not None and a.size < THREADS.elementwise
+    broadcasts = op.elementwise and operands[0] is out
     for t in operands:
         kind = t.__class__
         if t is out:
@@ -107,7 +110,9 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
         elif kind in TENSOR_TYPES:
             b = t._a
             if b is not a:
-                if b.__class__ is not ndarray or b.dtype is not dtype or b.shape != a.shape or t._st is storage:
+                if b.__class__ is not ndarray or b.dtype is not dtype or t._st is storage:
+                    return False
+                if b.shape != a.shape and not broadcasts:
                     return False
                 if (a.base is not b.base or b.base is not None) and may_share_memory(a, b):
                     return False
@@ -136,7 +141,10 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
         if attributes and not TENSOR_TYPES.isdisjoint(map(type, attributes.values())):
             return False
         if op.ufunc and op.ufuncs is None and not attributes:
-            op.direct(*arrays, a)  # type: ignore[misc]
+            direct: Any = (
+                op.large if op.large is not None and a.size >= LARGE_ARITHMETIC else plan.function or op.direct
+            )
+            direct(*arrays, a)
             storage.bump_version()
             return True
         attributes = {**op.defaults, **attributes} if op.defaults else attributes

@@ -106,12 +106,12 @@ def _often(plan: Plan, ufunc: str, dtype: Any) -> Any:
     """NumPy's ufunc for two arrays, which becomes the plan's quick form when it is often called: that is loaded or compiled."""
     function, left = getattr(np, ufunc), FEW_CALLS
 
-    def call(a: Any, b: Any) -> Any:
+    def call(a: Any, b: Any, *out: Any) -> Any:
         nonlocal left
         left -= 1
         if left < 0:
             plan.function = quick_arithmetic(ufunc, dtype) or function
-        return function(a, b)
+        return function(a, b, *out)
 
     return call
 

@@ -221,3 +221,19 @@ def test_gradients_of_any_size_add_up():
     y = x * 1.0
     ((y * first).sum() + (y * second).sum()).backward()
     assert tdt.equal(x.grad, first + second)
+
+
+@pytest.mark.parametrize("letter", "fdeilqBb?H")
+def test_arrays_of_any_size_and_layout_are_filled(letter):
+    for shape in ((3,), (100, 100), (0,), ()):
+        for number in (0, 1, -0.0, 3.25):
+            plain = np.zeros(shape, letter)
+            arrays = (
+                [plain, plain.T]
+                if plain.ndim == 1
+                else [plain, plain.T, np.zeros((*shape[:-1], 200), letter)[..., ::2]]
+            )
+            for x in arrays:
+                _kernels.fill(x, number)
+                np.testing.assert_array_equal(x, np.full(x.shape, number, letter))
+                assert x.tobytes() == np.full(x.shape, number, letter).tobytes()

@@ -90,7 +90,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "integers": (lambda t, f, x, y: (x // 3, x % 3, t.fmod(x - 5, 3), x + 2, x * y, x / 2), whole(2, 5, below=9), whole(2, 5)),
     "trunc division": (lambda t, f, x: (t.div(x, 0.7, rounding_mode="trunc"), t.div(x, 0.7, rounding_mode="floor")), X),
     "numbers": (lambda t, f, x: (2 - x, 1 / (x + 3), 2 * x + 1, x**2, x**3, 2.0**x, -x), X),
-    "alpha": (lambda t, f, x, y: (t.add(x, y, alpha=2), t.sub(x, y, alpha=0.5)), X, X * X),
+    "alpha": (lambda t, f, x, y: (t.add(x, y, alpha=2), t.add(x, y, alpha=0.3), t.sub(x, y, alpha=0.5)), X, X * X),
     "promotion": (
         lambda t, f, x, n: (x + n, n / 2, x * (n > 1), n.mean(1, dtype=t.float32), n.sum(1, dtype=t.float32)), X, whole(2, 3, 4),
     ),

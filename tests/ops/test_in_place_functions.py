@@ -68,3 +68,112 @@ def test_an_in_place_function_refuses_non_tensors_and_leaves():
         tdt.sin_(tdt.ones(2, requires_grad=True))
     assert tdt.clamp_(input=tdt.tensor([2.0]), max=1).item() == 1
     assert tdt.exp_(input=tdt.tensor([0.0])).item() == 1
+
+
+OF_OTHERS: dict[str, Any] = {
+    "add": lambda x, y, z: x.add_(y),
+    "add of a multiple": lambda x, y, z: x.add_(y, alpha=0.3),
+    "add of a whole multiple": lambda x, y, z: x.add_(y, alpha=2),
+    "sub of a multiple": lambda x, y, z: x.sub_(y, alpha=-1.7),
+    "sub": lambda x, y, z: x.sub_(y),
+    "mul": lambda x, y, z: x.mul_(y),
+    "div": lambda x, y, z: x.div_(z),
+    "+=": lambda x, y, z: x.__iadd__(y),
+    "lerp": lambda x, y, z: x.lerp_(y, 0.3),
+    "lerp by a tensor": lambda x, y, z: x.lerp_(y, z),
+    "addcmul": lambda x, y, z: x.addcmul_(y, z, value=0.7),
+    "addcdiv": lambda x, y, z: x.addcdiv_(y, z, value=-0.7),
+    "atan2": lambda x, y, z: x.atan2_(z),
+    "copysign": lambda x, y, z: x.copysign_(y),
+    "clamp": lambda x, y, z: x.clamp_(y, z),
+    "pow": lambda x, y, z: x.pow_(z),
+    "hypot": lambda x, y, z: x.hypot_(y),
+}
+SHAPES = [((), ()), ((5,), (5,)), ((4, 33), (33,)), ((4, 33), (4, 1)), ((4, 33), ()), ((3, 1, 17), (2, 1)), ((2, 3, 70), (3, 1)),
+          ((300, 40), (40,)), ((0, 3), (3,)), ((3,), (4, 3)), ((3,), (2,))]  # fmt: skip
+LAYOUTS: dict[str, Any] = {
+    "contiguous": lambda a: a,
+    "columns": lambda a: a.transpose(0, -1),
+    "gaps": lambda a: a[..., ::2],
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64"])
+@pytest.mark.parametrize("name", OF_OTHERS)
+def test_results_and_errors_of_operands_of_any_shape_are_pytorchs(name: str, dtype: str):
+    torch = require_torch()
+    rng = np.random.default_rng(0)
+
+    def result(lib: Any, layout: Any, arrays: list) -> Any:
+        x, y, z = (lib.from_numpy(a.copy()) for a in arrays)
+        x = layout(x) if x.ndim else x
+        version, place = x._version, x.data_ptr()
+        try:
+            for _ in range(2):
+                returned = OF_OTHERS[name](x, y, z)
+        except RuntimeError:
+            return None
+        assert returned is x and x.data_ptr() == place
+        return x.numpy(), x._version - version, tuple(x.stride())
+
+    for ours, others in SHAPES:
+        for kind, layout in LAYOUTS.items():
+            target = (
+                (*ours[:-1], 2 * ours[-1]) if kind == "gaps" and ours else ours[::-1] if kind == "columns" else ours
+            )
+            if kind == "columns" and len(ours) == 3:
+                target = ours[2], ours[1], ours[0]
+            arrays = [rng.uniform(-3, 3, target), rng.uniform(-3, 3, others), rng.uniform(1, 3, others)]
+            arrays = [a.astype(dtype) for a in arrays]
+            found, expected = result(tdt, layout, arrays), result(torch, layout, arrays)
+            assert (found is None) == (expected is None), (ours, others, kind)
+            if expected is None:
+                continue
+            tolerance = {"float64": 1e-12, "float16": 2e-3}.get(dtype, 2e-6)
+            np.testing.assert_allclose(found[0], expected[0], rtol=tolerance, atol=tolerance)
+            assert found[1] == expected[1]
+            assert found[2] == expected[2] or not found[0].size
+
+
+@pytest.mark.parametrize("name", [name for name in OF_OTHERS if name not in ("pow", "lerp by a tensor")])
+def test_an_operand_that_shares_memory_is_refused_or_read_as_pytorchs_is(name: str):
+    torch = require_torch()
+
+    for share in (lambda x: x, lambda x: x.detach(), lambda x: x[0], lambda x: x[:1]):
+        found: list = []
+        for lib in (tdt, torch):
+            x = lib.arange(1.0, 37.0).reshape(6, 6)
+            try:
+                found.append(OF_OTHERS[name](x, share(x), lib.full((6,), 2.0)).numpy())
+            except RuntimeError:
+                found.append(None)
+        ours, theirs = found
+        assert (ours is None) == (theirs is None)
+        if theirs is not None:
+            np.testing.assert_allclose(ours, theirs, rtol=2e-6)
+    two, x = tdt.full((6,), 2.0), tdt.arange(1.0, 37.0).reshape(6, 6)
+    expected = OF_OTHERS[name](x.clone(), x[:, :1].clone(), two)  # PyTorch would read what it has written
+    assert tdt.equal(OF_OTHERS[name](x, x[:, :1], two), expected)
+
+
+@pytest.mark.parametrize("name", OF_OTHERS)
+def test_gradients_through_in_place_forms_are_pytorchs(name: str):
+    torch = require_torch()
+    rng = np.random.default_rng(1)
+    arrays = [rng.uniform(1, 2, shape) for shape in ((3, 5), (5,), (3, 1))]
+
+    def gradients(lib: Any) -> list:
+        x, y, z = (lib.from_numpy(a.copy()).requires_grad_() for a in arrays)
+        w = x * 1.5
+        OF_OTHERS[name](w, y, z)
+        OF_OTHERS[name](w[1], y, z[0])
+        try:
+            (w * w).sum().backward()
+        except RuntimeError:  # a saved result has changed
+            return [None] * 3
+        return [t.grad if t.grad is None else t.grad.numpy() for t in (x, y, z)]
+
+    for ours, theirs in zip(gradients(tdt), gradients(torch), strict=True):
+        assert (ours is None) == (theirs is None)
+        if theirs is not None:
+            np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)

@@ -187,6 +187,15 @@ samples(
     call(ANY, np.array([True, False, True]), np.array(2.0)),
     elementwise=True,
 )
+for name, sign in (("add_scaled", 1), ("sub_scaled", -1)):
+    samples(
+        name,
+        lambda a, b, alpha, sign=sign: a + sign * alpha * b,
+        call(ANY, x(2, 3, seed=1), alpha=0.3),
+        call(x(2, 1), x(3), alpha=-2.5),
+        call(ANY, x(3), alpha=0.0),
+        elementwise=True,
+    )
 samples(
     "addcmul",
     lambda a, b, c, value: a + value * b * c,

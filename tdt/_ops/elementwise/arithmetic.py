@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from tdt._core import dtype as _dtype
-from tdt._core.dtype import FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, REAL_NUMBERS
+from tdt._core.dtype import FLOATING, FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, REAL_NUMBERS
 from tdt._core.methods import function_alias, method
 from tdt._core.old_arguments import accepts_old_order
 from tdt._core.tensor import Tensor
@@ -47,6 +47,36 @@ _add.vjp("x")(lambda g: g)
 _add.fast_vjp("x")(lambda g: g)
 _add.vjp("y")(lambda g, alpha: g if alpha == 1 else g * conj(alpha))
 _add.fast_vjp("y")(lambda g, alpha: g if alpha == 1 else g * alpha.conjugate())
+
+
+@op(dtypes=FLOATING, formula=True, node="AddBackward0", sparse_gradients=True)
+def _add_scaled(xp: ModuleType, x: Any, y: Any, *, alpha: float) -> Any:
+    return x + y * alpha
+
+
+_add_scaled.vjp("x")(lambda g: g)
+_add_scaled.fast_vjp("x")(lambda g: g)
+_add_scaled.vjp("y")(lambda g, alpha: g * alpha)
+_add_scaled.fast_vjp("y")(lambda g, alpha: g * alpha)
+
+
+@op(dtypes=FLOATING, formula=True, node="SubBackward0", sparse_gradients=True)
+def _sub_scaled(xp: ModuleType, x: Any, y: Any, *, alpha: float) -> Any:
+    return x - y * alpha
+
+
+_sub_scaled.vjp("x")(lambda g: g)
+_sub_scaled.fast_vjp("x")(lambda g: g)
+_sub_scaled.vjp("y")(lambda g, alpha: g * -alpha)
+_sub_scaled.fast_vjp("y")(lambda g, alpha: g * -alpha)
+
+
+def _is_one_pass(x: Any, y: Any, alpha: Any) -> bool:
+    """Whether x ± alpha · y is computed in one pass, to the same bits: of tensors of float32, or of float64."""
+    if alpha.__class__ is not float or not isinstance(x, Tensor) or not isinstance(y, Tensor):
+        return False
+    dtype = x._a.dtype
+    return dtype.char in "fd" and y._a.dtype is dtype
 
 
 def _refuse_bools(*types: Any) -> None:
@@ -309,7 +339,7 @@ def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
     """
     if alpha.__class__ is int and alpha == 1:
         return binary(_add, input, other) if out is None else _add.into(out, input, other)
-    return finish(_add, out, input, other, alpha=alpha)
+    return finish(_add_scaled if _is_one_pass(input, other, alpha) else _add, out, input, other, alpha=alpha)
 
 
 @method(aliases=("subtract",))
@@ -329,7 +359,7 @@ def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
     """
     if alpha.__class__ is int and alpha == 1:
         return binary(_sub, input, other) if out is None else _sub.into(out, input, other)
-    return finish(_sub, out, input, other, alpha=alpha)
+    return finish(_sub_scaled if _is_one_pass(input, other, alpha) else _sub, out, input, other, alpha=alpha)
 
 
 def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
@@ -457,7 +487,7 @@ def sub_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """In-place version of `sub`."""
     if alpha.__class__ is int and alpha == 1:
         return write(_sub, input, (other,), NO_ATTRIBUTES)
-    return _sub.inplace(input, other, alpha=alpha)
+    return write(_sub_scaled if _is_one_pass(input, other, alpha) else _sub, input, (other,), {"alpha": alpha})
 
 
 @method()
@@ -466,7 +496,7 @@ def add_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """In-place version of `add`."""
     if alpha.__class__ is int and alpha == 1:
         return write(_add, input, (other,), NO_ATTRIBUTES)
-    return _add.inplace(input, other, alpha=alpha)
+    return write(_add_scaled if _is_one_pass(input, other, alpha) else _add, input, (other,), {"alpha": alpha})
 
 
 @method(aliases=("divide_", "true_divide_"))

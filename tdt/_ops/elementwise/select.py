@@ -21,7 +21,7 @@ from tdt._ops._common import C_NAMES, Number, conj
 from tdt._ops.elementwise._front import check_operands, refuse_out
 from tdt._ops.index.nonzero import nonzero
 from tdt.autograd._dispatch import apply, converted, number_key, ufunc_of
-from tdt.autograd._in_place_methods import by_copy
+from tdt.autograd._in_place_methods import by_op_of_floats
 from tdt.autograd._node_names import by_number, label
 from tdt.autograd._op import finish, op
 from tdt.autograd._remembered import calls_by_shape, calls_one_op
@@ -303,9 +303,7 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
     >>> tdt.addcmul(tdt.ones(1), tdt.tensor([2.0]), tdt.tensor([3.0]), value=10)
     tensor([61.])
     """
-    if input._a.dtype.kind != "f" and max(x.dtype.category for x in (input, tensor1, tensor2)) < _dtype.FLOAT:
-        value = int(value)  # type: ignore[arg-type]  # truncated, as C++ converts it
-    return finish(_addcmul, out, input, tensor1, tensor2, value=value)
+    return finish(_addcmul, out, input, tensor1, tensor2, value=_factor(value, input, tensor1, tensor2))
 
 
 @op(dtypes=FLOATING_AND_COMPLEX, formula=True)
@@ -321,7 +319,7 @@ _addcdiv.vjp("b")(lambda g, a, b, value: -g * conj(value * a / (b * b)))
 _addcdiv.fast_vjp("b")(lambda g, a, b, value: -g * (value * a / (b * b)).conjugate())
 
 
-@method(in_place=by_copy)
+@method(in_place=by_op_of_floats)
 @calls_one_op
 @accepts_old_order(3, "value", stacklevel=3)
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1, out: Tensor | None = None) -> Tensor:
@@ -362,7 +360,7 @@ _lerp.vjp("weight")(lambda g, x, end: g * (end - x).conj())
 _lerp.fast_vjp("weight")(lambda g, x, end: g * (end - x).conjugate())
 
 
-@method(in_place=by_copy)
+@method(in_place=by_op_of_floats)
 @calls_one_op
 def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Linear interpolation from `input` to `end`: input + weight · (end - input).
@@ -499,7 +497,14 @@ def masked_fill_(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
 @accepts_old_order(3, "value")
 def addcmul_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
     """In-place version of `addcmul`."""
-    return _addcmul.inplace(input, tensor1, tensor2, value=value)
+    return _addcmul.inplace(input, tensor1, tensor2, value=_factor(value, input, tensor1, tensor2))
+
+
+def _factor(value: Number, *tensors: Tensor) -> Number:
+    """A factor of tensors; of integers truncated, as C++ converts it."""
+    if tensors[0]._a.dtype.kind != "f" and max(x.dtype.category for x in tensors) < _dtype.FLOAT:
+        return int(value)  # type: ignore[arg-type]
+    return value
 
 
 @method("where")

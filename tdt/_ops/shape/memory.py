@@ -18,7 +18,7 @@ from tdt._core.from_data import LARGE
 from tdt._core.memory_format import channels_last, channels_last_3d, contiguous_format, memory_format, preserve_format
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor, alias
-from tdt._kernels import contiguous_copy
+from tdt._kernels import contiguous_copy, fill
 from tdt._ops._common import tensor_argument
 from tdt._ops.elementwise.select import _copy, _fill, value_of_fill
 from tdt.autograd._dispatch import converted, unary
@@ -289,7 +289,7 @@ def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
     """
     number: Any = value
     if number.__class__ in (float, int) and -LARGE < number < LARGE and is_plain(input) and input._a.dtype.kind == "f":
-        input._a.fill(number)
+        fill(input._a, number)
         input._st.bump_version()
         return input
     # A tensor may not be copied into elements that share memory; a number may, as all elements get the same value.
@@ -307,7 +307,7 @@ def zero_(input: Tensor) -> Tensor:
     tensor([0., 0.])
     """
     if is_plain(input) and input._a.dtype not in KINDS:
-        input._a.fill(0)
+        fill(input._a, 0)
         input._st.bump_version()
         return input
     return _fill.inplace(input, 0)
