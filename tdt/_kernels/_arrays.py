@@ -342,12 +342,13 @@ def prepared_entries(x: Any, index: Any) -> Any:
 
 
 def entries(x: Any, index: Any) -> Any:
-    """Few rows of a small contiguous array, as `_row_index.entries` says; None where no kernel applies."""
+    """Few rows of a contiguous array, as `_row_index.entries` says; None where no kernel applies."""
     if not SWITCHES.kernels or not x.flags.c_contiguous or x.dtype.char not in SIMPLE or index.dtype.char not in "lqi":
         return None
-    if index.ndim != 1 or not x.ndim or not LARGE_INDEX <= index.size * (x.size // max(len(x), 1)) < LARGE_MOVE:
+    if not (index.ndim == 1 or (index.ndim and x.ndim > 1 and index.flags.c_contiguous)) or not x.ndim:
         return None
-    return _entries(x, index)
+    fits = LARGE_INDEX <= index.size * (x.size // max(len(x), 1)) < LARGE_MOVE
+    return _entries(x, index) if fits else None
 
 
 def bags(x: Any, index: Any, first: Any, last: Any) -> Any:

@@ -145,7 +145,7 @@ def named_sizes(signature: str) -> list[list[str]]:
 
 def for_arrays(
     function: Callable[..., Any], ufunc: Callable, operands: Sequence[np.ndarray],
-    results: Sequence[tuple[np.ndarray, np.ndarray]] = (),
+    results: Sequence[tuple[np.ndarray, np.ndarray]] = (), tables: int = 0,
 ) -> Callable[..., Any]:  # fmt: skip
     """`function`, which calls `ufunc`, for arrays of the operands' types and shapes, which it does not look at: in half the time.
 
@@ -154,8 +154,10 @@ def for_arrays(
     Args:
         operands: of `ufunc`: the arguments of `function`, or views of them that begin with the same element.
         results: an array as each of the function's, and the view of it that the ufunc writes to; if they are not the ufunc's.
+        tables: how many of the first operands may be large, as a call reads no more of them than it writes to the results.
     """
-    if ufunc not in _loops or not all(0 < each.size <= MOST for each in operands):
+    read = [*operands[tables:], *[array for array, _ in results]]
+    if ufunc not in _loops or not all(0 < each.size <= MOST for each in read) or not all(t.size for t in operands):
         return function
     if not results:
         found = ufunc(*operands)

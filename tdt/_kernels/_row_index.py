@@ -285,22 +285,21 @@ def prepared_entries(x: np.ndarray, index: np.ndarray) -> Callable[..., np.ndarr
     if x.ndim == 1 and x.dtype.char in KINDS:
         code = _code_for(row_take, x.dtype.char, index.dtype.char, False)
         return raising(for_arrays(code, code, [x, index, NONE.copy()]))
-    code, rows, shape = _entries_code(x.dtype, index.dtype), (len(x), -1), (len(index), *x.shape[1:])
-    general = lambda x, index, failed: code(x.reshape(rows), index, failed).reshape(shape)  # noqa: E731
-    out = np.empty(shape, x.dtype)
-    return raising(
-        for_arrays(general, code, [x.reshape(rows), index, NONE.copy()], [(out, out.reshape(len(index), -1))])
-    )
+    code, rows, shape = _entries_code(x.dtype, index.dtype), (len(x), -1), (*index.shape, *x.shape[1:])
+    general = lambda x, index, failed: code(x.reshape(rows), index.reshape(-1), failed).reshape(shape)  # noqa: E731
+    out, flat = np.empty(shape, x.dtype), index.reshape(-1)
+    operands, results = [x.reshape(rows), flat, NONE.copy()], [(out, out.reshape(len(flat), -1))]
+    return raising(for_arrays(general, code, operands, results, tables=1))
 
 
 def entries(x: np.ndarray, index: np.ndarray) -> np.ndarray | None:
-    """The rows x[index] of a contiguous array, for a vector of indices; None for an index out of range."""
+    """The rows x[index] of a contiguous array, for contiguous indices, or a vector of them; None for one out of range."""
     if x.ndim == 1 and x.dtype.char in KINDS:
         return take(x, index, 0, False)
     failed = NONE.copy()
     rows = x if x.ndim == 2 else x.reshape(len(x), -1)
-    out = _entries_code(x.dtype, index.dtype)(rows, index, failed)
-    return None if failed else out if x.ndim == 2 else out.reshape(len(index), *x.shape[1:])
+    out = _entries_code(x.dtype, index.dtype)(rows, index.reshape(-1), failed)
+    return None if failed else out if x.ndim == 2 and index.ndim == 1 else out.reshape(*index.shape, *x.shape[1:])
 
 
 @functools.cache

@@ -493,3 +493,21 @@ def test_scatter_reduce_has_pytorchs_gradients_at_first_and_later(reduce):
             found += [x.grad.numpy(), source.grad.numpy()]
         np.testing.assert_allclose(found[0], found[2], rtol=1e-12)
         np.testing.assert_allclose(found[1], found[3], rtol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [3, 5000])
+@pytest.mark.parametrize("shape", [(7,), (2, 5), (2, 3, 4), (1, 1), (3, 0)])
+def test_repeated_lookups_take_the_rows_that_numpy_takes(rows, shape):
+    rng = np.random.default_rng(rows)
+    for width in ((8,), (2, 5), (1,)):
+        table, index = rng.standard_normal((rows, *width)).astype("f"), rng.integers(0, rows, shape)
+        x, i = tdt.from_numpy(table), tdt.from_numpy(index)
+        for _ in range(3):
+            np.testing.assert_array_equal(x[i].numpy(), table[index], strict=True)
+            if len(width) == 1:
+                np.testing.assert_array_equal(tdt.nn.functional.embedding(i, x).numpy(), table[index], strict=True)
+        if index.size and len(width) == 1:
+            index.flat[-1] = rows
+            for _ in range(3):
+                with pytest.raises(IndexError):
+                    tdt.nn.functional.embedding(tdt.from_numpy(index), x)
