@@ -24,16 +24,10 @@ from tdt._compiled.gradients import Changes, has_hooks
 from tdt._compiled.lowering import same_bits
 from tdt._compiled.program import Refusal
 from tdt._compiled.recorder import place_of, reason_of
-from tdt._compiled.recording import (
-    MOST_OUTPUTS,
-    CompiledNode,
-    Verified,
-    edge_to,
-    other_random_numbers,
-    requires_gradient,
-)  # fmt: skip
+from tdt._compiled.recording import MOST_OUTPUTS, CompiledNode, other_random_numbers, requires_gradient
 from tdt._compiled.structure import Structure
 from tdt._compiled.values import OtherBits
+from tdt._compiled.verified import Verified, edge_to
 from tdt._core.mode import _replace, _set, exchange_grad, state
 from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt._kernels import capture_gpu, copy_gpu

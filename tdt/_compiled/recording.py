@@ -11,35 +11,30 @@ from typing import Any
 
 import numpy as np
 
-from tdt._backend import device_of, to_device
 from tdt._backend.device import get_default_device
 from tdt._compiled.again import Again
 from tdt._compiled.fusion import Fusion
 from tdt._compiled.gradient import Named, Walk, in_order
-from tdt._compiled.gradients import Changes, has_hooks, identity, is_unchanged
+from tdt._compiled.gradients import has_hooks, identity
 from tdt._compiled.native import Native, may_hold
 from tdt._compiled.program import Refusal
 from tdt._compiled.recorder import Recorder
 from tdt._compiled.structure import Structure
-from tdt._compiled.values import OtherBits, Values
+from tdt._compiled.verified import Verified, any_gradient, edge_to
 from tdt._core.dtype import get_default_dtype
 from tdt._core.errors import freed, overwritten
 from tdt._core.mode import _replace, _set, exchange_grad, state
 from tdt._core.sparse import SparseCOO
-from tdt._core.tensor import LEAF, Storage, Tensor, wrap
-from tdt._kernels._references import References
+from tdt._core.tensor import LEAF, Storage, Tensor
 from tdt._kernels._registry import SWITCHES
 from tdt._kernels._threads import THREADS
 from tdt._random import default_generator
-from tdt.autograd import _engine
 from tdt.autograd._graph import GraphNode
 from tdt.autograd._node import kind_of, number
 from tdt.autograd._views import NOWHERE, edge_of
 
 ndarray = np.ndarray
-ERRORS = (ArithmeticError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError)
 NO_OPS = "it calls no ops"
-MOST_COPIED = 1 << 22  # bytes of parameters whose update is computed both ways when a recording is compared
 COPIED = 1 << 14  # bytes of the largest parameter that is copied, to compute values again of what it was
 MOST_OUTPUTS = 3  # with gradients: there is a backward program for each set of them
 _new = object.__new__
@@ -118,162 +113,6 @@ class CompiledNode(GraphNode):
         return results
 
 
-class Verified:
-    """What a recording has in common with others: its results are compared with the function's before it is trusted.
-
-    Attributes:
-        empty, filled: the places of the roots that must have no gradient, or one.
-        updated: the places of the roots that optimizers update last, by gradients that the function sets.
-    """
-
-    is_graph = False  # whether it is a CUDA graph
-    is_leased = False  # whether the backward pass of a call is to come that has the recording's memory
-    arguments: int
-    verified: bool
-    empty: list[int]
-    filled: Sequence[int]
-    written: list[tuple[int, int]]
-    gradients: list[tuple[int, Any]]
-    cleared: list[int]
-    own: dict[int, Any]
-    updates: list[Any]
-    updated: set[int]
-    generators: list[Any]
-    differentiable: list[int]
-    reached: list[int]
-
-    def __call__(self, roots: Sequence[Tensor], forward: Callable[..., tuple] | None = None) -> Any:
-        """The function's result for a call that is like the recorded one, with these roots. forward: instead of its program."""
-        raise NotImplementedError
-
-    def verify(self, function: Callable[[], Any], roots: Sequence[Tensor]) -> tuple[Any, str | None, Tensor | None]:
-        """Compute a call both ways. Returns the function's own result, what differs (None if nothing does), and of which root.
-
-        All that the function changes is changed once. Where copies of parameters and states would take much memory, the program
-        leaves out the optimizers' steps: functions of parameters and gradients, which are compared, and the same ones both ways.
-        """
-        omitted = set() if self.verified else self.updated
-        if sum(roots[place]._a.nbytes for place in omitted) < MOST_COPIED:
-            omitted = set()
-        updates = [] if omitted else self.updates
-        changes = self._changes(roots, updates, omitted)
-        before, grads = changes.now(), [identity(t._grad) for t in roots]
-        difference, tensor = None, None
-        try:  # first, so that its graph is gone when the function's own takes memory
-            ours, after = self._computed(roots, self._without_updates() if omitted else None), changes.values()
-        except ERRORS as error:  # which the function does not raise
-            difference = f"an error, {type(error).__name__}: {error}"
-        finally:
-            changes.put(before)
-            del before  # copies, too
-        result = function()
-        set_ = {place for place, _ in self.gradients}
-        places = enumerate(zip(roots, grads, strict=True))
-        if not all(k in set_ or is_unchanged(t._grad, old, k in self.own) for k, (t, old) in places):
-            return result, "it sets other gradients", None
-        if difference is None:
-            difference, tensor = self._differs(result, ours, roots)
-        if difference is None:
-            difference, tensor = changes.difference(after)
-        self.verified = True
-        return result, difference, tensor
-
-    def refer(self, references: References, roots: Sequence[Tensor]) -> None:
-        """Name what `takes` looks at, but for what `fills` does: of the function's own tensors alone."""
-        places = *self.empty, *self.filled, *self.own, *[place for place, _ in self.gradients]
-        if any(place < self.arguments for place in places):
-            references.complete = False
-            return
-        for place in (*self.empty, *self.own):
-            references.slot(roots[place], "_grad")
-        for place in self.own:
-            references.slot(roots[place]._grad, "_a")
-        for place, _ in self.gradients:
-            own = vars(roots[place])
-            for values in (own, own.get("_hooks"), own.get("_post_hooks")):
-                if values is not None:
-                    references.container(values)
-        for update in self.updates:
-            update.refer(references)
-
-    def _changes(self, roots: Sequence[Tensor], updates: list[Any], omitted: set[int]) -> Changes:
-        written, gradients = [p for p, _ in self.written], [p for p, _ in self.gradients]
-        return Changes(roots, written, gradients, self.cleared, updates, self.generators, omitted)
-
-    def _without_updates(self) -> Callable[..., tuple]:
-        """What computes a call without the steps of optimizers, in `updated`."""
-        raise NotImplementedError
-
-    def _computed(
-        self, roots: Sequence[Tensor], forward: Callable[..., tuple] | None
-    ) -> tuple[Any, list[Values], list[bool], list[Values | None]]:
-        """The form of the program's result, its values, which of them have gradients, and some gradients of the roots."""
-        found = Structure(self(roots, forward), list(roots))
-        values, flows = [Values(t._a) for t in found.tensors], [edge_of(t) is not None for t in found.tensors]
-        return found.form, values, flows, self._gradients(found, roots, False)
-
-    def _differs(self, result: Any, ours: tuple, roots: Sequence[Tensor]) -> tuple[str | None, Tensor | None]:
-        """What differs between the function's result and what `_computed` gave; and of which root."""
-        form, values, flows, gradients = ours
-        try:
-            own = Structure(result, list(roots))
-            if own.form != form:
-                return "the structure of its result", None
-            for t, result, flow in zip(own.tensors, values, flows, strict=True):
-                if t._a.strides != result.strides or not result.are(Values(t._a)):
-                    return OtherBits(f"its result{result.shown_beside(Values(t._a))}"), None
-                if (edge_of(t) is None) == flow:
-                    return "whether its result has gradients", None
-            own_gradients = self._gradients(own, roots, True)
-        except Refusal as refusal:
-            return str(refusal), None
-        except ERRORS as error:
-            return f"an error, {type(error).__name__}: {error}", None
-        for place, a, b in zip(self.reached, own_gradients, gradients, strict=False):
-            if (a is None) != (b is None):
-                return "which gradients it has", roots[place]
-            if a is not None and b is not None and not b.are(a):
-                return OtherBits(f"a gradient{b.shown_beside(a)}"), roots[place]
-        return None, None
-
-    def _gradients(self, structure: Structure, roots: Sequence[Tensor], keep: bool) -> list[Values | None]:
-        """The gradients that the program reaches of some gradients of the results, without the hooks of the roots.
-
-        The pass ends at the nodes before the function, which may lead to its own parameters, as those of earlier calls do.
-        None are computed where such nodes have hooks. keep: retain the graph.
-        """
-        inputs = [edge_to(roots[place]) for place in self.reached]
-        if not self.differentiable or any(not isinstance(e[0], Tensor) and e[0].hooks for e in inputs):
-            return []
-        hooks = [(t, t._hooks, t._node_hooks) for t in roots]
-        found: dict[int, Values] = {}
-
-        def take(place: int, g: Tensor) -> Tensor:
-            """Note a gradient, of which the engine needs to keep nothing."""
-            found[place] = Values(g._a)
-            return wrap(np.broadcast_to(np.zeros((), g._a.dtype), g._a.shape))
-
-        mode = exchange_grad(False)
-        try:
-            for t, _, _ in hooks:
-                t._hooks = t._node_hooks = None
-            for place, (t, _) in zip(self.reached, inputs, strict=True):
-                if isinstance(t, Tensor):
-                    t._hooks = {0: functools.partial(take, place)}
-            outputs = [structure.tensors[k] for k in self.differentiable]
-            gradients = [_any_gradient(t._a) for t in outputs]
-            ends = frozenset([node for node, _ in inputs if not isinstance(node, Tensor)])
-            others = _engine.run([edge_to(t) for t in outputs], gradients, keep, False, inputs, ends=ends)
-        finally:
-            exchange_grad(mode)
-            for t, own, own_of_node in hooks:
-                t._hooks, t._node_hooks = own, own_of_node
-        for place, g in zip(self.reached, others, strict=True):
-            if g is not None and place not in found:
-                found[place] = Values(g)
-        return [found.get(place) for place in self.reached]
-
-
 class Recording(Verified):
     """What a call of a function computes, for calls like the one that is recorded.
 
@@ -335,63 +174,28 @@ class Recording(Verified):
     def _build(self, recorder: Recorder) -> None:
         """Make the programs' functions and what is needed around them."""
         self.structure = Structure(self.result, self.roots)
-        outputs = self.structure.tensors
-        names = [recorder.name_of(t._a) for t in outputs]
-        if None in names:
-            raise Refusal("a result was computed or created without an op")
-        for k, t in enumerate(outputs):
-            if any(np.may_share_memory(t._a, other) for other in (*self.arrays, *[o._a for o in outputs[:k]])):
-                raise Refusal("a result shares memory with an argument, a parameter, a buffer or another result")
-            if edge_of(t) is LEAF:
-                raise Refusal("a result is a new leaf of the graph")
-        edges = [edge_of(t) for t in outputs]
-        self.differentiable = [k for k, e in enumerate(edges) if e is not None and e is not NOWHERE]
-        self.freed: list[int] = []  # results whose graph a backward pass has freed
-        if recorder.gradients.names:
-            self.freed, self.differentiable = self.differentiable, []
-            if not all(recorder.gradients.is_freed(outputs[k]) for k in self.freed):
-                raise Refusal("a result has a graph that no backward pass has freed, beside gradients that are set")
-        self.kinds = [kind_of(outputs[k]) for k in self.differentiable]
-        self.lies = [_any_gradient(outputs[k]._a).strides for k in self.differentiable]
-        if len(self.differentiable) > MOST_OUTPUTS:
-            raise Refusal(f"more than {MOST_OUTPUTS} results have gradients")
+        names = self._name_results(recorder)
+        outputs, program = self.structure.tensors, recorder.program
+        self._find_differentiable(recorder)
         walks, storages = _walks(recorder, [outputs[k] for k in self.differentiable])
         self.saved_roots = [k for k, t in enumerate(self.roots) if id(t._st) in storages]
         self.saved_outputs = [k for k, t in enumerate(outputs) if id(t._st) in storages]
-        unwatched = [recorder.places.of(t._a) for t in (*self.roots, *outputs) if id(t._st) not in storages]
-
-        def may_keep(name: str) -> bool:
-            """Whether nobody can change an array, or the change would be noticed."""
-            place = recorder.places.by_name.get(name)
-            return place is not None and not any(map(place.shares, unwatched))
-
-        saved = list(dict.fromkeys(name for walk in walks.values() for name in walk.saved))
-        size = sum(place.nbytes for place in recorder.places.by_name.values())
-        count = len(recorder.program.statements)
+        size, count = sum(place.nbytes for place in recorder.places.by_name.values()), len(program.statements)
         is_large = not may_hold(size, count)  # those of other programs stay where they are
         self.updated = self._updated(recorder)
-        program = recorder.program
-        unwritten = recorder.unwritten(())
-
-        def may_copy(name: str) -> bool:
-            """Whether a copy of a root takes little memory, and is as good as what it was when it was read."""
-            return name.startswith("r") and recorder.places.by_name[name].nbytes <= COPIED and unwritten(name)
-
-        again = Again(program, program.statements, saved, names, unwritten, may_keep, may_copy, is_large)  # type: ignore[arg-type]
+        again = self._computed_again(recorder, walks, storages, names, is_large)
         saved = [*again.taken]
         self._differentiate(walks, again, saved)
         names += [name for _, name in self.gradients if name is not None]
         if is_large:
-            self._save_less(recorder, names)  # type: ignore[arg-type]
+            self._save_less(recorder, names)
         parameters = [f"r{k}" for k in range(len(self.roots))]
         results = f"({''.join(f'{name}, ' for name in names)}), ({''.join(f'{name}, ' for name in saved)})"
-        recorder.program.statements = Fusion(recorder.program, [*names, *saved]).statements  # type: ignore[list-item]
-        self.source = recorder.program.source(parameters, results)
-        self.forward = recorder.program.compiled(parameters, results, self.title)
-        own, outs = parameters[self.arguments :], [*map(str, names)]
-        self.native = Native(
-            recorder.program, parameters, own, outs, size, count, self.forward, self.generators, saved=saved
-        )
+        program.statements = Fusion(program, [*names, *saved]).statements
+        self.source = program.source(parameters, results)
+        self.forward = program.compiled(parameters, results, self.title)
+        own = parameters[self.arguments :]
+        self.native = Native(program, parameters, own, names, size, count, self.forward, self.generators, saved=saved)
         self.native.disabled |= recorder.writes_to_shared()
         self.native_backwards = {
             chosen: Native(
@@ -407,6 +211,62 @@ class Recording(Verified):
             )
             for chosen, walk in walks.items()
         }
+
+    def _name_results(self, recorder: Recorder) -> list[str]:
+        """The names of the results' arrays in the program; refuses results that a call of it cannot give."""
+        names: list[str] = []
+        outputs = self.structure.tensors
+        for t in outputs:
+            name = recorder.name_of(t._a)
+            if name is None:
+                raise Refusal("a result was computed or created without an op")
+            names.append(name)
+        for k, t in enumerate(outputs):
+            if any(np.may_share_memory(t._a, other) for other in (*self.arrays, *[o._a for o in outputs[:k]])):
+                raise Refusal("a result shares memory with an argument, a parameter, a buffer or another result")
+            if edge_of(t) is LEAF:
+                raise Refusal("a result is a new leaf of the graph")
+        return names
+
+    def _find_differentiable(self, recorder: Recorder) -> None:
+        """Find the results that have gradients."""
+        outputs = self.structure.tensors
+        edges = [edge_of(t) for t in outputs]
+        self.differentiable = [k for k, e in enumerate(edges) if e is not None and e is not NOWHERE]
+        self.freed: list[int] = []  # results whose graph a backward pass has freed
+        if recorder.gradients.names:
+            self.freed, self.differentiable = self.differentiable, []
+            if not all(recorder.gradients.is_freed(outputs[k]) for k in self.freed):
+                raise Refusal("a result has a graph that no backward pass has freed, beside gradients that are set")
+        self.kinds = [kind_of(outputs[k]) for k in self.differentiable]
+        self.lies = [any_gradient(outputs[k]._a).strides for k in self.differentiable]
+        if len(self.differentiable) > MOST_OUTPUTS:
+            raise Refusal(f"more than {MOST_OUTPUTS} results have gradients")
+
+    def _computed_again(
+        self,
+        recorder: Recorder,
+        walks: dict[tuple[bool, ...], Walk],
+        storages: set[int],
+        names: list[str],
+        is_large: bool,
+    ) -> Again:
+        """What backward programs keep of the forward program's values, and what they compute again."""
+        by_name, unwritten = recorder.places.by_name, recorder.unwritten(())
+        tensors = *self.roots, *self.structure.tensors
+        unwatched = [recorder.places.of(t._a) for t in tensors if id(t._st) not in storages]
+
+        def may_keep(name: str) -> bool:
+            """Whether nobody can change an array, or the change would be noticed."""
+            place = by_name.get(name)
+            return place is not None and not any(map(place.shares, unwatched))
+
+        def may_copy(name: str) -> bool:
+            """Whether a copy of a root takes little memory, and is as good as what it was when it was read."""
+            return name.startswith("r") and by_name[name].nbytes <= COPIED and unwritten(name)
+
+        program, saved = recorder.program, list(dict.fromkeys(name for walk in walks.values() for name in walk.saved))
+        return Again(program, program.statements, saved, names, unwritten, may_keep, may_copy, is_large)
 
     def _save_less(self, recorder: Recorder, returned: list[str]) -> None:
         """Let the backward passes in the program compute values again."""
@@ -550,7 +410,7 @@ def _walks(recorder: Recorder, outputs: list[Tensor]) -> tuple[dict[tuple[bool, 
         with np.errstate(all="ignore"):
             for chosen in sorted(itertools.product((False, True), repeat=len(outputs)), reverse=True):
                 if any(chosen):
-                    grads = [Named(_any_gradient(t._a), f"g{k}") if chosen[k] else None for k, t in enumerate(outputs)]
+                    grads = [Named(any_gradient(t._a), f"g{k}") if chosen[k] else None for k, t in enumerate(outputs)]
                     walks[chosen] = walk = Walk(recorder, [edge_to(t) for t in outputs], grads)
                     walk.run()
     finally:
@@ -573,23 +433,6 @@ def other_random_numbers() -> tuple:
     """Where the generators of Python and NumPy are."""
     _name, words, *rest = np.random.get_state(legacy=True)
     return random.getstate(), words.tobytes(), *rest  # type: ignore[union-attr]
-
-
-def edge_to(t: Tensor) -> Any:
-    """The edge to a tensor that requires gradients, as backward passes have it."""
-    edge = edge_of(t)
-    return (t, 0) if edge is LEAF else edge
-
-
-def _any_gradient(like: Any) -> Any:
-    """A gradient of no particular values, which lies as an array."""
-    values = np.random.default_rng(like.size).uniform(-1, 1, like.shape)
-    found = np.asarray(values.astype(like.dtype))
-    if not isinstance(like, (ndarray, np.generic)):
-        return to_device(found, device_of(like))
-    alike = np.empty_like(like, subok=False)
-    alike[...] = found
-    return alike
 
 
 def mode(casts: tuple | None = None) -> tuple:

@@ -9,7 +9,7 @@ import pytest
 
 import tdt
 from tdt import nn
-from tdt._compiled import fusion, native, recording
+from tdt._compiled import fusion, native, verified
 from tdt._compiled.values import COPIED, Values
 from tdt.nn import functional as F
 
@@ -118,7 +118,7 @@ def test_a_recording_takes_about_the_memory_of_a_step(how, more):
 
 @pytest.mark.parametrize("how", ["loss", "step"])
 def test_a_comparison_takes_about_the_memory_of_a_step(how, monkeypatch):
-    monkeypatch.setattr(recording, "MOST_COPIED", 0)
+    monkeypatch.setattr(verified, "MOST_COPIED", 0)
     eager, compiled = trained("eager", optimizer=tdt.optim.Adam), trained(how, optimizer=tdt.optim.Adam)
     eager[1](), compiled[1]()
     # The graph is retained while the gradients of the loss are compared.
@@ -128,7 +128,7 @@ def test_a_comparison_takes_about_the_memory_of_a_step(how, monkeypatch):
 
 @pytest.mark.parametrize("most", [0, 1 << 22])
 def test_a_state_advances_once_in_a_comparison(most, monkeypatch):
-    monkeypatch.setattr(recording, "MOST_COPIED", most)
+    monkeypatch.setattr(verified, "MOST_COPIED", most)
     found = []
     for how in ("eager", "step"):
         model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(0.5))
@@ -156,7 +156,7 @@ def test_a_state_advances_once_in_a_comparison(most, monkeypatch):
 
 
 def test_a_step_that_reads_what_it_has_updated_is_compared_as_a_whole(monkeypatch):
-    monkeypatch.setattr(recording, "MOST_COPIED", 0)
+    monkeypatch.setattr(verified, "MOST_COPIED", 0)
     found = []
     for compiles in (False, True):
         tdt.manual_seed(0)
