@@ -97,7 +97,7 @@ class CompiledNode(GraphNode):
         grads = [g.dense() if g.__class__ is SparseCOO else g for g in grads]
         chosen = tuple([g is not None for g in grads])
         backward, places = self.recording.backwards[chosen]
-        lie_alike = all(g is None or g.strides == like for g, like in zip(grads, self.recording.lies, strict=True))
+        lie_alike = self.recording.lie_as_recorded(grads)
         if not lie_alike and self.recording.depends_on_layout(chosen, grads):
             backward = self.recording.unfused(chosen)
         if self.lease is not None and lie_alike:
@@ -309,6 +309,9 @@ class Recording(Verified):
             self._unfused[chosen] = functools.cache(functools.partial(plain.compiled, *how))
             program.statements = Fusion(program, walk.results.values()).statements
             self.backwards[chosen] = program.compiled(*how), [self.reached.index(place) for place in walk.results]
+
+    def lie_as_recorded(self, grads: Sequence[Any]) -> bool:
+        return all(g is None or g.strides == like for g, like in zip(grads, self.lies, strict=True))
 
     def unfused(self, chosen: tuple[bool, ...]) -> Callable[..., Any]:
         """A backward program whose arrays lie as they do in a pass of the function's own, whatever the gradients' strides."""

@@ -52,6 +52,10 @@ class Verified:
         """The function's result for a call that is like the recorded one, with these roots. forward: instead of its program."""
         raise NotImplementedError
 
+    def lie_as_recorded(self, grads: Sequence[Any]) -> bool:
+        """Whether gradients lie as those of which the backward pass was recorded; a CUDA graph copies them to where it reads."""
+        return True
+
     def verify(self, function: Callable[[], Any], roots: Sequence[Tensor]) -> tuple[Any, str | None, Tensor | None]:
         """Compute a call both ways. Returns the function's own result, what differs (None if nothing does), and of which root.
 
