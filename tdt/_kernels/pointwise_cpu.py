@@ -26,10 +26,11 @@ from tdt._kernels._addresses import address_of
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._launches import copy_to, sum_of, watched_contiguous, words_for, zeros
 from tdt._kernels._layout import prepared_transposition, transposed
+from tdt._kernels._native import vector_width
 from tdt._kernels._pack import packer
 from tdt._kernels._pool import parallel, stays_on_caller
 from tdt._kernels._registry import prepares
-from tdt._kernels._row_dots import FEW, sums_of_few
+from tdt._kernels._row_dots import BLOCK, FEW, products_of_few, sums_of_few
 from tdt._kernels._tile import Shape, address, call, choose, choose_for, rates
 
 DEPTH = 256  # products that are summed in registers
@@ -254,6 +255,14 @@ def _(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padd
 @functools.lru_cache(256)
 def _plan(count: int, rows: int, depth: int, pixels: int, biased: bool) -> tuple:
     """The kernel of `_images`; how many blocks it computes, and a thread should at least have; its words."""
+    if rows <= FEW and depth <= DEPTH and pixels >= BLOCK:
+        pieces = -(-pixels // BLOCK)
+        return (
+            products_of_few(rows, vector_width()),
+            count * pieces,
+            _grain(rows * depth * BLOCK),
+            words_for([depth, pixels, pieces], []),
+        )
     shape, widest = _tile(rows, pixels), choose(COLUMNS)
     if (
         depth * pixels <= CACHED

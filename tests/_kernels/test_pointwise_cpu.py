@@ -10,8 +10,10 @@ import pytest
 
 from tdt._backend.layout import is_channels_last, to_front, to_last
 from tdt._kernels import KERNELS, _pool, pointwise_cpu, volume_cpu
+from tdt._kernels._row_dots import FEW
 from tdt._kernels._tile import choose, choose_for
 from tdt._ops.nn import conv as portable
+from tests._kernels.guarded import at_the_end
 from tests.helpers import require_torch
 
 # (samples, channels in and out, size, kernel, stride): small ones go to NumPy.
@@ -139,11 +141,30 @@ def test_vectors_of_eight_have_the_bits_of_wider_ones_and_lines_in_one_set_of_a_
     x, w, b, _, how = problem((2, 20, out, (32, 32), (1, 1), (1, 1)), False)
     pointwise_cpu._plan.cache_clear()
     expected = pointwise_cpu.conv(x, w, b, **how)
+    monkeypatch.setattr(pointwise_cpu, "vector_width", lambda: 8)
     for name, tile in (("choose", choose), ("choose_for", choose_for)):
         monkeypatch.setattr(pointwise_cpu, name, functools.partial(tile, width=8))
     plan, found = pointwise_cpu._plan_in_place, []
     monkeypatch.setattr(pointwise_cpu, "_plan_in_place", lambda *shape: found.append(shape) or plan(*shape))
     pointwise_cpu._plan.cache_clear()
     np.testing.assert_array_equal(pointwise_cpu.conv(x, w, b, **how), expected)
-    assert bool(found) == (out < 6), "one tile of rows reads each line once"
+    assert bool(found) == (out == 5), "one tile of rows reads each line once, and fewer rows are no tile"
+    pointwise_cpu._plan.cache_clear()
+
+
+@pytest.mark.parametrize("size", [(32, 32), (49, 61), (7, 300)], ids=str)
+@pytest.mark.parametrize("channels", [1, 7, 8, 21, 256])
+@pytest.mark.parametrize("out", range(1, FEW + 1))
+def test_results_of_few_channels_have_the_bits_of_tiles(out, channels, size, monkeypatch):
+    x, w, b, _, how = problem((2, channels, out, size, (1, 1), (1, 1)), False)
+    x = at_the_end(x)
+
+    def computed() -> list[np.ndarray]:
+        pointwise_cpu._plan.cache_clear()
+        return [pointwise_cpu.conv(x, w, bias, **how) for bias in (b, None)]
+
+    found = computed()
+    monkeypatch.setattr(pointwise_cpu, "FEW", 0)
+    for value, expected in zip(found, computed(), strict=True):
+        np.testing.assert_array_equal(value, expected)
     pointwise_cpu._plan.cache_clear()
