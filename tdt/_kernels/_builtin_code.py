@@ -50,6 +50,13 @@ class BuiltIn(ABC):
         self.code.declared.add(f"declare void @{name}({', '.join(a.kind for a in args)})")
         self.code.lines.append(f"  call void @{name}({', '.join(f'{a.kind} {a.name}' for a in args)})")
 
+    def created(self, call: str) -> Value:
+        """The object that a call creates. Where there is no memory for it, the function returns with Python's error."""
+        found = self.code.new("ptr", call)
+        with self.code.when(self.code.cast(found, "i64") == 0):
+            self.leave(found)
+        return found
+
     def end(self, result: Value) -> None:
         """Return an object."""
         self.code.lines.append(f"  ret ptr {result.name}")

@@ -215,17 +215,14 @@ class _Join(BuiltIn):
         self.refuse(self.outer.get() * self.pitch > LARGE)
 
     def new_array(self) -> Value:
-        """The result. Where there is no memory, the function returns with Python's error."""
+        """The result."""
         code, dtype = self.code, self.dtype
         self.call_void("Py_IncRef", dtype)  # the new array's reference
         none, new = code.cast(code.value(0, "i64"), "ptr").name, code.cast(self.word(NEW), "ptr").name
         rank = code.cast(self.ndim + self.more, "i32").name
         kinds = f"ptr {code.cast(self.word(ARRAY), 'ptr').name}, ptr {dtype.name}"
         sizes = f"i32 {rank}, ptr {self.result.name}, ptr {none}, ptr {none}, i32 0, ptr {none}"
-        out = code.new("ptr", f"call ptr {new}({kinds}, {sizes})")
-        with code.when(code.cast(out, "i64") == 0):
-            self.leave(out)
-        return out
+        return self.created(f"call ptr {new}({kinds}, {sizes})")
 
     def copy_all(self, out: Value) -> None:
         """Copy all arrays to the result."""

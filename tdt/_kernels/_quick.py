@@ -73,7 +73,7 @@ class UfuncCall(BuiltIn):
             self.leave(code.function("PyObject_Vectorcall", "ptr", ufunc, self.arguments, self.count, self.keywords))
 
     def new_array(self, ndim: Value, shape: Value, strides: Value | None = None) -> Value:
-        """The result, contiguous unless it has strides. Where there is no memory, the function returns with Python's error."""
+        """The result, contiguous unless it has strides."""
         code = self.code
         none, rank, kind = (
             code.cast(code.value(0, "i64"), "ptr").name,
@@ -83,10 +83,7 @@ class UfuncCall(BuiltIn):
         new, array = code.cast(self.word(NEW), "ptr").name, code.cast(self.word(ARRAY), "ptr").name
         steps = none if strides is None else strides.name
         numbers = f"i32 {rank}, ptr {shape.name}, i32 {kind}, ptr {steps}, ptr {none}, i32 0, i32 0, ptr {none}"
-        out = code.new("ptr", f"call ptr {new}(ptr {array}, {numbers})")
-        with code.when(code.cast(out, "i64") == 0):
-            self.leave(out)
-        return out
+        return self.created(f"call ptr {new}(ptr {array}, {numbers})")
 
     def begin_threads(self, work: Value) -> None:
         """Let other threads of Python's run until `end_threads`, where there is much work."""
