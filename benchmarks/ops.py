@@ -14,7 +14,7 @@ processor time, beside other programs), and why:
 - 1,000: the call, of one_hot, complex, embedding, zeta, triu; in gradients of diff and hinge_embedding_loss that of several ops.
 - 1,000: median and nanmedian read every element once for each bit. searchsorted of short rows finds values one by one, those
   of long rows 32 together. gammainc is SciPy's, in double precision.
-- 100,000: ones_like, which NumPy fills in narrow vectors; rot90 and sums of short rows, of which a kernel's call is a third.
+- 100,000: rot90 and sums of short rows, of which a kernel's call is a third.
 - 4,000,000: cat writes one part after the other, each with gaps, PyTorch row by row. glu reads two halves of rows, each with
   gaps, for which NumPy's sum of the halves takes as long. flip of dimension 0: the cause is not known.
 - gradients of flatten, ravel, t, adjoint, atleast_3d and stack from 100,000 elements on: the gradient that the caller
@@ -157,6 +157,23 @@ def cases(rng: np.random.Generator, size: int) -> dict[str, tuple[list[np.ndarra
         "addcdiv": ([x, floats(n, m), abs(floats(n, m)) + 1], lambda t, v: t.addcdiv(v[0], v[1], v[2], value=0.5)),
         "add_": ([x, floats(n, m)], lambda t, v: v[0].detach().add_(v[1].detach())),
         "mul_ by a number": ([x], lambda t, v: v[0].detach().mul_(1.0)),
+        "add_ of a row": ([x, floats(m)], lambda t, v: v[0].detach().add_(v[1].detach())),
+        "mul_ by a column": ([x, np.sign(floats(n, 1))], lambda t, v: v[0].detach().mul_(v[1].detach())),
+        "add_ of a multiple": ([x, floats(n, m)], lambda t, v: v[0].detach().add_(v[1].detach(), alpha=0.1)),
+        "lerp_": ([x, floats(n, m)], lambda t, v: v[0].detach().lerp_(v[1].detach(), 0.1)),
+        "addcmul_": ([x, floats(n, m)], lambda t, v: v[0].detach().addcmul_(v[1].detach(), v[1].detach(), value=0.1)),
+        "addcdiv_": (
+            [x, floats(n, m), abs(floats(n, m)) + 1],
+            lambda t, v: v[0].detach().addcdiv_(v[1].detach(), v[2].detach(), value=0.1),
+        ),
+        "clamp_": ([x], lambda t, v: v[0].detach().clamp_(-0.5, 0.5)),
+        "zero_": ([x], lambda t, v: v[0].detach().zero_()),
+        "fill_": ([x], lambda t, v: v[0].detach().fill_(1.5)),
+        "copy_": ([x, floats(n, m)], lambda t, v: v[0].detach().copy_(v[1].detach())),
+        "masked_fill_": ([x, mask], lambda t, v: v[0].detach().masked_fill_(v[1], 0.5)),
+        "add of a multiple": ([x, floats(n, m)], lambda t, v: t.add(v[0], v[1], alpha=0.1)),
+        "column - row": ([floats(n, 1), floats(m)], lambda t, v: v[0] - v[1]),
+        "column >= row": ([floats(n, 1), floats(m)], lambda t, v: v[0] >= v[1]),
         "to half": ([x], lambda t, v: v[0].half()),
         "to bfloat16": ([x], lambda t, v: v[0].bfloat16()),
         "to double": ([x], lambda t, v: v[0].double()),

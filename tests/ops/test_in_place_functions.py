@@ -177,3 +177,32 @@ def test_gradients_through_in_place_forms_are_pytorchs(name: str):
         assert (ours is None) == (theirs is None)
         if theirs is not None:
             np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16", "int64"])
+def test_elements_under_a_mask_are_filled_as_pytorchs(dtype: str):
+    torch = require_torch()
+    rng = np.random.default_rng(0)
+    values, masks = (
+        rng.uniform(-3, 3, (6, 40)),
+        [rng.random(shape) > 0.5 for shape in ((6, 40), (40,), (6, 1), (), (3,))],
+    )
+
+    def results(lib: Any) -> list:
+        found: list = []
+        for mask in masks:
+            for layout in (lambda x: x, lambda x: x.t().contiguous().t(), lambda x: x[:, :40]):
+                for value in (2, 0.5, -float("inf"), lib.tensor(1.0), 1e300):
+                    x = layout(lib.from_numpy(values.copy()).to(getattr(lib, dtype)))
+                    try:
+                        assert x.masked_fill_(lib.from_numpy(np.array(mask)), value) is x
+                        found.append((x.double().numpy(), x._version))
+                    except RuntimeError:
+                        found.append(None)
+        return found
+
+    for ours, theirs in zip(results(tdt), results(torch), strict=True):
+        assert (ours is None) == (theirs is None)
+        if theirs is not None:
+            np.testing.assert_array_equal(ours[0], theirs[0])
+            assert ours[1] == theirs[1]

@@ -22,6 +22,7 @@ from tdt._ops.elementwise._front import check_operands, refuse_out
 from tdt._ops.index.nonzero import nonzero
 from tdt.autograd._dispatch import apply, converted, number_key, ufunc_of
 from tdt.autograd._in_place_methods import by_op_of_floats
+from tdt.autograd._inplace import is_plain
 from tdt.autograd._node_names import by_number, label
 from tdt.autograd._op import finish, op
 from tdt.autograd._remembered import calls_by_shape, calls_one_op
@@ -490,7 +491,32 @@ clip_ = function_alias("clip_", of=clamp_)
 @method()
 def masked_fill_(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
     """In-place version of `masked_fill`."""
-    return _masked_fill.inplace(input, *mask_and_value(mask, value))
+    mask, value = mask_and_value(mask, value)
+    if (
+        value.__class__ in (float, int)
+        and is_plain(input)
+        and input._a.dtype.kind == "f"
+        and _fill_plain(input, mask, value)
+    ):
+        return input
+    return _masked_fill.inplace(input, mask, value)
+
+
+def _fill_plain(x: Tensor, mask: Tensor, value: Any) -> bool:
+    """Fill a tensor as `is_plain` says, by its generated function; False, with nothing done, where there is none."""
+    a, m = x._a, mask._a
+    if m.__class__ is not np.ndarray or mask._st is x._st:
+        return False
+    fitting(np, value, a.dtype)  # raises for a value that the dtype cannot hold
+    ufunc, numbers, _, _ = ufunc_of(_where, [m.dtype, number_key(value), a.dtype], [m, value, a], {})
+    try:
+        if ufunc is None:
+            return False
+        ufunc(m, a, *numbers, a)
+    except ValueError:  # shapes, of which the op raises PyTorch's error
+        return False
+    x._st.bump_version()
+    return True
 
 
 @method()
