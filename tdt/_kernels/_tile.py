@@ -50,7 +50,7 @@ OF_16_REGISTERS = {(6, 2): 1.0, (4, 3): 1.0, (12, 1): 0.8}
 # {vectors a row: rows at most} where the rows lie together, so that one register addresses all; cycles of a step of its own.
 MOST_ROWS_TOGETHER = {4: 6, 3: 9, 2: 14, 1: 24}
 STEP = 1
-MOST_FEW_ROWS, FEW = {7: 1, 5: 2, 4: 2, 3: 4, 2: 6}, 8  # as above in 16 registers, for fewer rows than that
+MOST_FEW_ROWS, FEW = {7: 1, 5: 2, 4: 2, 3: 4, 2: 6, 1: 7}, 8  # as above in 16 registers, for fewer rows than that
 EDGE_TIME = 1.05  # of a tile that is narrower than its panels, times that of its steps
 
 

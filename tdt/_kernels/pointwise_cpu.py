@@ -299,7 +299,8 @@ def _plan_in_place(count: int, rows: int, depth: int, pixels: int, biased: bool)
     """As `_plan`, for x that is read where it lies; None if too many pixels are left beside whole tiles."""
     shape = choose_for(rows, COLUMNS) if rows < FEW_ROWS else choose(COLUMNS)
     whole, rest = divmod(pixels, shape.columns)
-    narrow = choose(rest) if rest else shape
+    narrow = shape if not rest else shape._replace(vectors=-(-rest // shape.width)) if rows < FEW_ROWS else choose(rest)
+    assert narrow.columns >= rest, "one tile computes the last pixels"
     if not whole or whole * shape.columns + -(-rest // narrow.columns) * narrow.columns > WASTE * pixels:
         return None
     tables = [np.arange(each.rows) * depth for each in (shape, narrow)]

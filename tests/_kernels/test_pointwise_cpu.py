@@ -136,19 +136,37 @@ def test_images_that_are_read_where_they_lie_give_the_bits_of_packed_ones(case, 
     pointwise_cpu._plan.cache_clear()
 
 
-@pytest.mark.parametrize("out", [1, 2, 3, 5, 16], ids=str)
-def test_vectors_of_eight_have_the_bits_of_wider_ones_and_lines_in_one_set_of_a_cache_are_packed(out, monkeypatch):
-    x, w, b, _, how = problem((2, 20, out, (32, 32), (1, 1), (1, 1)), False)
-    pointwise_cpu._plan.cache_clear()
-    expected = pointwise_cpu.conv(x, w, b, **how)
+def narrow_vectors(monkeypatch) -> None:
+    """Plans for vectors of eight."""
     monkeypatch.setattr(pointwise_cpu, "vector_width", lambda: 8)
     for name, tile in (("choose", choose), ("choose_for", choose_for)):
         monkeypatch.setattr(pointwise_cpu, name, functools.partial(tile, width=8))
+    pointwise_cpu._plan.cache_clear()
+
+
+@pytest.mark.parametrize("out", [1, 2, 3, 5, 16], ids=str)
+def test_lines_in_one_set_of_a_cache_are_packed_for_vectors_of_eight_if_several_tiles_read_them(out, monkeypatch):
+    x, w, b, _, how = problem((2, 20, out, (32, 32), (1, 1), (1, 1)), False)
+    pointwise_cpu._plan.cache_clear()
+    expected = pointwise_cpu.conv(x, w, b, **how)
+    narrow_vectors(monkeypatch)
     plan, found = pointwise_cpu._plan_in_place, []
     monkeypatch.setattr(pointwise_cpu, "_plan_in_place", lambda *shape: found.append(shape) or plan(*shape))
-    pointwise_cpu._plan.cache_clear()
     np.testing.assert_array_equal(pointwise_cpu.conv(x, w, b, **how), expected)
     assert bool(found) == (out == 5), "one tile of rows reads each line once, and fewer rows are no tile"
+    pointwise_cpu._plan.cache_clear()
+
+
+@pytest.mark.parametrize("width", [8, None], ids=str)
+@pytest.mark.parametrize("out", [1, 2, 3, 4, 5, 6, 7, 8, 9], ids=str)
+def test_any_number_of_last_pixels_beside_whole_tiles_is_computed(out, width, monkeypatch):
+    if width:
+        narrow_vectors(monkeypatch)
+    for pixels in range(330, 430):
+        x, w, b, _, how = problem((1, 70, out, (1, pixels), (1, 1), (1, 1)), False)
+        found = pointwise_cpu.conv(x, w, b, **how)[0, :, 0]
+        expected = w[:, :, 0, 0].astype(np.float64) @ x[0, :, 0] + b[:, None]
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
     pointwise_cpu._plan.cache_clear()
 
 
