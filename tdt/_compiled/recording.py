@@ -398,10 +398,10 @@ class Recording(Verified):
         """Whether the function's own tensors that must have a gradient have one, which may be another one in each call."""
         return all(own[place - self.arguments]._grad is not None for place in self.filled)
 
-    def _without_updates(self) -> Callable[..., tuple]:
-        """`forward` without the steps of optimizers."""
+    def _with_updates(self, replaced: Callable[[Any], Any]) -> Callable[..., tuple]:
         updates = {*map(id, self.updates)}
-        names = {name: _nothing if id(value) in updates else value for name, value in self.forward.__globals__.items()}
+        own = self.forward.__globals__.items()
+        names = {name: replaced(value) if id(value) in updates else value for name, value in own}
         return FunctionType(self.forward.__code__, names)
 
 
@@ -420,10 +420,6 @@ def _walks(recorder: Recorder, outputs: list[Tensor]) -> tuple[dict[tuple[bool, 
         exchange_grad(mode)
         _set(before)
     return walks, {each for walk in walks.values() for each in walk.storages}
-
-
-def _nothing(*_: Any) -> None:
-    pass
 
 
 def requires_gradient(t: Tensor) -> bool:

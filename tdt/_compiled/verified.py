@@ -62,19 +62,29 @@ class Verified:
         All that the function changes is changed once. Where copies of parameters and states would take much memory, the program
         leaves out the optimizers' steps: functions of parameters and gradients, which are compared, and the same ones both ways.
         """
-        omitted = set() if self.verified else self.updated
-        if sum(roots[place]._a.nbytes for place in omitted) < MOST_COPIED:
-            omitted = set()
-        updates = [] if omitted else self.updates
-        changes = self._changes(roots, updates, omitted)
+        last = set() if self.verified else self.updated
+        omits = sum(roots[place]._a.nbytes for place in last) >= MOST_COPIED
+        late = Changes(roots, [*last], [], (), self.updates if last and not omits else [], [])
+        copied = functools.cache(late.now)
+
+        def replaced(update: Any) -> Callable[..., Any]:
+            """An update before which what it writes to is copied: the memory of all that came before is free then."""
+            return lambda *grads: (copied(), update(*grads))
+
+        forward = self._with_updates((lambda _: _nothing) if omits else replaced) if last else None
+        changes = self._changes(roots, [] if last else self.updates, last)
+        compared = [changes] if omits else [changes, late]
         before, grads = changes.now(), [identity(t._grad) for t in roots]
         difference, tensor = None, None
         try:  # first, so that its graph is gone when the function's own takes memory
-            ours, after = self._computed(roots, self._without_updates() if omitted else None), changes.values()
+            ours, after = self._computed(roots, forward), [each.values() for each in compared]
         except ERRORS as error:  # which the function does not raise
             difference = f"an error, {type(error).__name__}: {error}"
         finally:
             changes.put(before)
+            if copied.cache_info().currsize:
+                late.put(copied())
+                copied.cache_clear()
             del before  # copies, too
         result = function()
         set_ = {place for place, _ in self.gradients}
@@ -83,8 +93,9 @@ class Verified:
             return result, "it sets other gradients", None
         if difference is None:
             difference, tensor = self._differs(result, ours, roots)
-        if difference is None:
-            difference, tensor = changes.difference(after)
+        for each, values in zip(compared, after, strict=True) if difference is None else ():
+            if difference is None:
+                difference, tensor = each.difference(values)
         self.verified = True
         return result, difference, tensor
 
@@ -110,8 +121,8 @@ class Verified:
         written, gradients = [p for p, _ in self.written], [p for p, _ in self.gradients]
         return Changes(roots, written, gradients, self.cleared, updates, self.generators, omitted)
 
-    def _without_updates(self) -> Callable[..., tuple]:
-        """What computes a call without the steps of optimizers, in `updated`."""
+    def _with_updates(self, replaced: Callable[[Any], Any]) -> Callable[..., tuple]:
+        """What computes a call with other functions in the place of the steps of optimizers."""
         raise NotImplementedError
 
     def _computed(
@@ -199,3 +210,7 @@ def any_gradient(like: Any) -> Any:
     alike = np.empty_like(like, subok=False)
     alike[...] = found
     return alike
+
+
+def _nothing(*_: Any) -> None:
+    pass
