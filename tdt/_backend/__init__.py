@@ -74,9 +74,8 @@ def gpu_index(target: device) -> int:
 
 def is_array(value: Any) -> bool:
     """Whether `value` is a NumPy or CuPy array."""
-    return value.__class__ is np.ndarray or (
-        hasattr(value, "__cuda_array_interface__") and type(value).__module__.startswith("cupy")
-    )
+    kind = value.__class__
+    return kind is np.ndarray or (hasattr(kind, "__cuda_array_interface__") and kind.__module__.startswith("cupy"))
 
 
 def as_array(result: Any) -> Any:
@@ -109,7 +108,12 @@ def device_of(array: Any) -> device:
     array = getattr(array, "values", array) if getattr(array, "is_sparse", False) else array
     if isinstance(array, np.ndarray):
         return META if array.__class__ is MetaArray else CPU
-    return device("cuda", array.device.id)
+    return _gpu(array.device.id)
+
+
+@functools.cache
+def _gpu(index: int) -> device:
+    return device("cuda", index)
 
 
 def to_device(array: Any, target: device) -> Any:

@@ -5,10 +5,13 @@ To put them in memory of the GPU would be an upload in each step, since gradient
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+
+from tdt._kernels import _cuda
 
 MOST = 100  # arrays of a launch: a kernel's parameters have 4 KB
 CHUNK = 4096  # elements that a block goes over at a time
@@ -44,15 +47,21 @@ def source(columns: int) -> str:
     return SOURCE.replace("COLUMNS", str(columns))
 
 
+@functools.cache
+def fields(columns: int) -> np.dtype:
+    """The fields of a parameter `arrays` with so many lists."""
+    return np.dtype(
+        [("at", np.uint64, (columns, MOST)), ("start", np.int64, MOST), ("size", np.int64, MOST),
+         ("first", np.int32, MOST + 1), ("count", np.int32)]
+    )  # fmt: skip
+
+
 def parameters(columns: Sequence[Sequence[Any]], start: int = 0) -> Iterator[tuple[np.ndarray, int]]:
     """For each launch, the parameter `arrays` and how many blocks it takes. columns: lists of dense arrays of equal sizes.
 
     start: where the first element lies in arrays that hold those of all.
     """
-    kind = np.dtype(
-        [("at", np.uint64, (len(columns), MOST)), ("start", np.int64, MOST), ("size", np.int64, MOST),
-         ("first", np.int32, MOST + 1), ("count", np.int32)]
-    )  # fmt: skip
+    kind = fields(len(columns))
     for lo in range(0, len(columns[0]), MOST):
         parts = [column[lo : lo + MOST] for column in columns]
         sizes = [a.size for a in parts[0]]
@@ -66,4 +75,4 @@ def parameters(columns: Sequence[Sequence[Any]], start: int = 0) -> Iterator[tup
         one["count"] = count
         start += int(ends[-1])
         if blocks := int(one["first"][0, count]):
-            yield one, blocks
+            yield _cuda.opaque(one), blocks

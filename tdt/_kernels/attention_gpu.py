@@ -300,7 +300,7 @@ def _heads(x: Any) -> Any:
 
 
 def _steps(x: Any) -> Any:
-    return _cuda.struct("steps", [s // x.itemsize for s in _heads(x).strides])
+    return _cuda.struct([s // x.itemsize for s in _heads(x).strides])
 
 
 def _like(x: Any) -> Any:
@@ -311,7 +311,7 @@ def _like(x: Any) -> Any:
 
 def _sizes(q: Any, v: Any, causal: bool) -> Any:
     heads = q.shape[-3] if q.ndim > 2 else 1
-    return _cuda.struct("sizes", (heads, *q.shape[-2:-1], *v.shape[-2:-1], q.shape[-1], v.shape[-1], int(causal)))
+    return _cuda.struct((heads, *q.shape[-2:-1], *v.shape[-2:-1], q.shape[-1], v.shape[-1], int(causal)))
 
 
 def _blocks(x: Any, tile: int, panel: int) -> int:
@@ -325,7 +325,7 @@ def _masks(q: Any, k: Any, mask: Any, keep: Any) -> tuple[list[Any], list[Any]]:
         mask = mask.astype(np.float64 if q.dtype == np.float64 else np.float32, copy=False)
     whole = [None if x is None else _whole(xp.broadcast_to(x, shape)) for x in (mask, keep)]
     is_bool = mask is not None and mask.dtype == np.bool_
-    lie = [_cuda.struct("steps", (0, 0, 0, 0)) if x is None else _steps(x) for x in whole]
+    lie = [_cuda.struct((0, 0, 0, 0)) if x is None else _steps(x) for x in whole]
     return [whole[0] if is_bool else None, None if is_bool else whole[0], whole[1]], lie
 
 

@@ -122,7 +122,7 @@ class Capture:
         for (array, _, _), numbers in zip(self._entries, values, strict=True):
             words = np.zeros(1, NUMBERS)
             words["at"][0, : array.size] = numbers.view(np.int64)
-            kernel((1,), (_cuda.THREADS,), (words, array.view(np.int64), array.size))
+            kernel((1,), (_cuda.THREADS,), (_cuda.opaque(words), array.view(np.int64), array.size))
 
 
 class _Current(threading.local):

@@ -296,7 +296,7 @@ def _launch(name: str, blocks: int, arrays: tuple, w: Any, how: dict[str, Any], 
     whole, kind = ("int", np.int32) if max(g.largest for g in geometries) < MOST_INT else ("long long", np.int64)
     (sh, sw), (kh, kw) = _pairs(how)[0], _as_images(w).shape[2:]
     source = f"typedef {whole} whole;\nenum {{ KH = {kh}, KW = {kw}, SH = {sh}, SW = {sw} }};\n{SOURCE}"
-    structs = [_cuda.struct("geometry", g.numbers, kind) for g in geometries]
+    structs = [_cuda.struct(g.numbers, kind) for g in geometries]
     _cuda.of_type(source, name, arrays[0].dtype)((blocks,), (256,), (*arrays, *structs))
 
 

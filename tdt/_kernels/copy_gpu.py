@@ -90,9 +90,10 @@ class Copies:
         for itemsize, (sources, offsets) in at_once.items():
             first = 0
             for parameters, blocks in _lists.parameters((sources, sources)):
-                count = int(parameters["count"][0])
+                known = parameters.view(_lists.fields(2))
+                count = int(known["count"][0])
                 part = np.array(offsets[first : first + count], np.uint64)
-                self._launches.append((_copy_each(itemsize), min(blocks, _cuda.MOST_BLOCKS), parameters, part))
+                self._launches.append((_copy_each(itemsize), min(blocks, _cuda.MOST_BLOCKS), parameters, known["at"][0, 0, :count], part))
                 first += count
 
     def __call__(self) -> list[Any]:
@@ -102,8 +103,8 @@ class Copies:
         found = [
             xp.ndarray(shape, dtype, memory + at, strides) for shape, dtype, at, strides in self._places
         ]  # None: in rows
-        for kernel, blocks, parameters, offsets in self._launches:
-            parameters["at"][0, 0, : offsets.size] = offsets + np.uint64(memory.ptr)
+        for kernel, blocks, parameters, targets, offsets in self._launches:
+            np.add(offsets, np.uint64(memory.ptr), out=targets)
             kernel((blocks,), (_cuda.THREADS,), (parameters,))
         for k, a in self._rest:
             found[k][...] = a

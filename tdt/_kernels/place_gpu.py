@@ -50,7 +50,7 @@ def place(x: Any, out: Any, places: Sequence[tuple[int, int]], value: Any = 0) -
     kernel = _cuda.compiled(f"typedef {name} word;\n{SOURCE}", "place")
     word = int(np.array(value, out.dtype).view(kind))
     blocks = _cuda.blocks_for(out.size)
-    kernel((blocks,), (_cuda.THREADS,), (x.view(kind), out.view(kind), out.size, out.ndim, _signed(word), z))
+    kernel((blocks,), (_cuda.THREADS,), (x.view(kind), out.view(kind), out.size, out.ndim, _signed(word), _cuda.opaque(z)))
     return out
 
 
@@ -112,5 +112,5 @@ def join(*parts: Any, dim: int) -> Any:
     kernel = _cuda.compiled(f"typedef {name} word;\n{JOIN}", "join")
     arrays = *(x.view(kind) for x in parts), *(None,) * (PARTS - len(parts)), out.view(kind)
     numbers = out.size, out.ndim, dim, out.strides[dim] // out.itemsize
-    kernel((_cuda.blocks_for(out.size),), (_cuda.THREADS,), (*arrays, *numbers, z))
+    kernel((_cuda.blocks_for(out.size),), (_cuda.THREADS,), (*arrays, *numbers, _cuda.opaque(z)))
     return out

@@ -136,11 +136,11 @@ FEW = 32  # cells of a window that a thread adds up alone
 
 def _sizes(x: Any, out: tuple[int, ...], how: dict[str, Any]) -> Any:
     numbers = *x.shape[1:], *out, *how["kernel"], *how["stride"], *how["padding"], *how.get("dilation", (1, 1))
-    return _cuda.struct("sizes", numbers)
+    return _cuda.struct(numbers)
 
 
 def _steps(a: Any) -> Any:
-    return _cuda.struct("steps", [s // a.itemsize for s in a.strides])
+    return _cuda.struct([s // a.itemsize for s in a.strides])
 
 
 def max_pool(x: Any, *, ceil_mode: bool, **how: Any) -> Any:

@@ -221,13 +221,13 @@ def _lie_as(rows: Any, x: Any, samples_first: bool) -> Any:
 def _batch(x: Any, steps: Any, size: int, samples: int, samples_first: bool) -> Any:
     count = len(steps.offsets) - 1
     by_step, by_sample = (1, count) if samples_first else (samples, 1)
-    return _cuda.struct("batch", (count, samples, size, int(steps.reverse), by_step, by_sample))
+    return _cuda.struct((count, samples, size, int(steps.reverse), by_step, by_sample))
 
 
 def _steps_in_memory(g: Any) -> Any:
     """Elements between steps, samples and units of a gradient (T, N, H) or (rows, H), or of none."""
     step = (0, 0, 0) if g is None else tuple(s // g.itemsize for s in g.strides)
-    return _cuda.struct("steps", step if len(step) == 3 else (step[0], 0, step[1]))
+    return _cuda.struct(step if len(step) == 3 else (step[0], 0, step[1]))
 
 
 def _launch(name: str, arrays: tuple, samples: int, size: int) -> None:

@@ -59,7 +59,7 @@ def as_bytes(value: Any) -> bytes:
         return bytes(8)
     if isinstance(value, cupy.ndarray):
         return struct.pack("<Q", value.data.ptr)
-    if isinstance(value, np.ndarray) and value.size == 1 and value.dtype.names:
+    if isinstance(value, np.ndarray) and value.size == 1 and value.dtype.type is np.void and not value.dtype.names:
         return value.tobytes()
     if type(value) in (int, float):
         return struct.pack("<q" if type(value) is int else "<d", value)

@@ -28,7 +28,7 @@ extern "C" __global__ void passed(const float* x, const float* none, long long n
 def test_arguments_have_the_bytes_that_the_compiled_kernel_reads():
     x = cupy.zeros(3, "f")
     with wheel.watch() as calls:
-        kernels._compiled(PASSED, "passed")((2, 3), (32, 2), (x, None, -5, 0.5, _cuda.struct("pair", (1, 1 << 40))))
+        kernels._compiled(PASSED, "passed")((2, 3), (32, 2), (x, None, -5, 0.5, _cuda.struct((1, 1 << 40))))
     (call,) = calls
     assert call.sizes == (2, 3, 1, 32, 2, 1, 0)
     assert call.arguments == [struct.pack("<Q", x.data.ptr), bytes(8), struct.pack("<q", -5), struct.pack("<d", 0.5),
@@ -40,7 +40,7 @@ def test_a_launch_that_a_gpu_refuses_is_refused():
     kernel, x = kernels._compiled(PASSED, "passed"), cupy.zeros(3, "f")
     for grid, block in (((1, 65536), (32,)), ((1,), (2048,)), ((1,), (32, 64))):
         with pytest.raises(cupy.cuda.driver.CUDADriverError, match="invalid argument"):
-            kernel(grid, block, (x, None, 1, 1.0, _cuda.struct("pair", (1, 2))))
+            kernel(grid, block, (x, None, 1, 1.0, _cuda.struct((1, 2))))
 
 
 HEAVY = r"""

@@ -106,7 +106,7 @@ def _word(name, kind, value):
         return ctypes.c_longlong(value)
     if kind == "double" and type(value) is float:
         return ctypes.c_double(value)
-    if type(value) is np.ndarray and value.size == 1 and value.dtype.names:
+    if type(value) is np.ndarray and value.size == 1 and value.dtype.type is np.void and not value.dtype.names:
         return (ctypes.c_char * value.nbytes).from_buffer_copy(value.tobytes())
     raise TypeError(f"{name}: an argument for {kind} is {type(value).__name__}")
 
