@@ -131,6 +131,7 @@ from tdt._kernels._formulas import (
 from tdt._kernels._gpu_conditions import (
     always,
     gpu_attention,
+    gpu_channel_values,
     gpu_channels,
     gpu_convolution,
     gpu_elements,
@@ -233,6 +234,7 @@ __all__ = [
     "forget",
     "always",
     "gpu_attention",
+    "gpu_channel_values",
     "gpu_channels",
     "gpu_convolution",
     "gpu_elements",

@@ -52,6 +52,12 @@ def gpu_channels(arrays: Sequence[Any], attributes: dict) -> bool:
     )
 
 
+def gpu_channel_values(arrays: Sequence[Any], attributes: dict) -> bool:
+    """(N, C, *) of a floating-point type, contiguous or channels-last without gaps, and not empty."""
+    (x,) = arrays
+    return (x.dtype in FLOATS or x.dtype in LOWER) and x.ndim > 1 and x.size > 0 and is_dense(x)
+
+
 def gpu_attention(arrays: Sequence[Any], attributes: dict) -> bool:
     """Queries, keys and values of one floating-point type and of equal leading sizes; a mask of bools or numbers, or none."""
     q, k, v, mask, _ = arrays

@@ -1,14 +1,23 @@
-"""Layer norm and batch norm on a GPU: a block for a row, or for a channel, in one launch each way."""
+"""Layer norm and batch norm on a GPU: a block for a row, or for a channel, in one launch each way.
+
+Of a channel of more than `PART` values each block has a part: a launch finds the sums, in which the block of a channel that ends
+last joins its parts in order, and a second one uses them. So does a convolution's bias get its gradient, in one launch.
+"""
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from tdt import _backend
 from tdt._kernels import _cuda, capture_gpu
 
-ROWS = 1024  # rows that a thread adds up in sums over rows
+ROWS = 128  # of which a block adds up 32 columns, in sums over rows
+PART = 8192  # values of a channel: a block goes over so many
 
 OF_ROWS = r"""
 extern "C" __global__ void __launch_bounds__(1024) layer_norm(
@@ -88,13 +97,22 @@ __device__ void sums(long long block, const real* g, const real* x, const real* 
         (here ? here + n : gb)[first + lane] = sum;
     }
     if (!here || !is_last_of(tickets + block / count, (unsigned int)count)) return;
+    for (int k = threadIdx.x; k < 1024; k += blockDim.x) {
+        const int lane = k % 32, line = k / 32;
+        real product = 0, sum = 0;
+        if (first + lane < n)
+            for (long long p = line; p < count; p += 32) {
+                const volatile real* of_part = parts + p * 2 * n + first + lane;
+                product += of_part[0];
+                sum += of_part[n];
+            }
+        products[line][lane] = product;
+        plain[line][lane] = sum;
+    }
+    __syncthreads();
     for (int lane = threadIdx.x; lane < 32 && first + lane < n; lane += blockDim.x) {
         real product = 0, sum = 0;
-        for (long long p = 0; p < count; p++) {
-            const volatile real* of_part = parts + p * 2 * n + first + lane;
-            product += of_part[0];
-            sum += of_part[n];
-        }
+        for (int line = 0; line < 32; line++) product += products[line][lane], sum += plain[line][lane];
         gw[first + lane] = product;
         gb[first + lane] = sum;
     }
@@ -110,54 +128,181 @@ extern "C" __global__ void __launch_bounds__(1024) layer_norm_vjp(
 }
 """
 
-OF_CHANNELS = r"""
-// Element (n, c, l) of x lies at n * xn + c * xc + l * xl, and likewise of g; results lie as x.
-#define EACH(body) \
-    for (long long k = threadIdx.x; k < count; k += blockDim.x) { const long long n = k / length, l = k % length; body }
+OF_CHANNELS = f"enum {{ PART = {PART} }};\n" + r"""
+// Element (n, c, l) of x lies at n * x.n + c * x.c + l * x.l, and likewise of g; results lie as x.
+struct steps { long long n, c, l; };
+struct sizes { long long channels, count, length, parts; };  // count: values of a channel; parts: blocks for each
 
-extern "C" __global__ void __launch_bounds__(1024) batch_norm(
-    const real* x, const real* w, const real* b, real* out, real* mean, real* rstd, real* var, real* running_mean,
-    real* running_var, long long* batches, long long channels, long long count, long long length, long long xn, long long xc,
-    long long xl, double eps, double momentum) {
-    if (batches && blockIdx.x == 0 && threadIdx.x == 0) ++*batches;
-    for (long long c = blockIdx.x; c < channels; c += gridDim.x) {
-        const real* from = x + c * xc;
-        long_sum<real> values, deviations;
-        EACH(values += from[n * xn + l * xl];)
-        const real sum = block_sum(values.value()) / (real)count;
-        EACH(const real value = from[n * xn + l * xl] - sum; deviations += value * value;)
-        const real squares = block_sum(deviations.value());
-        const real root = 1 / sqrt(squares / (real)count + (real)eps), scale = w ? root * w[c] : root;
-        const real shift = b ? b[c] : (real)0;
-        EACH(out[c * xc + n * xn + l * xl] = (from[n * xn + l * xl] - sum) * scale + shift;)
-        if (threadIdx.x) continue;
+// The values of a channel that a thread of a block has, from `from` on: where they lie in x and in g, without a division each.
+#define EACH(from, to, body) \
+    for (long long k = (from) + threadIdx.x, l = k % z.length, at = k / z.length * x_at.n + l * x_at.l, \
+                   of_g = k / z.length * g_at.n + l * g_at.l, across = blockDim.x / z.length, along = blockDim.x % z.length; \
+         k < (to); k += blockDim.x) { \
+        body \
+        l += along; \
+        at += across * x_at.n + along * x_at.l; \
+        of_g += across * g_at.n + along * g_at.l; \
+        if (l >= z.length) { \
+            l -= z.length; \
+            at += x_at.n - z.length * x_at.l; \
+            of_g += g_at.n - z.length * g_at.l; \
+        } \
+    }
+#define EACH_VALUE(body) EACH(0, z.count, body)
+// Blocks of the same part are neighbours: in channels-last memory they read the same lines.
+#define EACH_OF_PART(body) EACH(part * PART, min((part + 1) * (long long)PART, z.count), body)
+
+struct statistics {
+    real *mean, *rstd, *var, *running_mean, *running_var;
+    long long* batches;
+    __device__ void put(long long c, real sum, real squares, real root, long long count, double momentum) const {
         mean[c] = sum;
         rstd[c] = root;
         var[c] = squares * (real)(1.0 / (count - 1));
         if (running_mean) running_mean[c] = (real)((double)running_mean[c] * (1 - momentum) + (double)mean[c] * momentum);
         if (running_var) running_var[c] = (real)((double)running_var[c] * (1 - momentum) + (double)var[c] * momentum);
     }
+};
+
+extern "C" __global__ void __launch_bounds__(1024) batch_norm(
+    const real* x, const real* w, const real* b, real* out, real* mean, real* rstd, real* var, real* running_mean,
+    real* running_var, long long* batches, sizes z, steps x_at, double eps, double momentum) {
+    const statistics found = {mean, rstd, var, running_mean, running_var, batches};
+    const steps g_at = {0, 0, 0};
+    if (batches && blockIdx.x == 0 && threadIdx.x == 0) ++*batches;
+    for (long long c = blockIdx.x; c < z.channels; c += gridDim.x) {
+        const real* from = x + c * x_at.c;
+        long_sum<real> values, deviations;
+        EACH_VALUE(values += from[at];)
+        const real sum = block_sum(values.value()) / (real)z.count;
+        EACH_VALUE(const real value = from[at] - sum; deviations += value * value;)
+        const real squares = block_sum(deviations.value());
+        const real root = 1 / sqrt(squares / (real)z.count + (real)eps), scale = w ? root * w[c] : root;
+        const real shift = b ? b[c] : (real)0;
+        EACH_VALUE(out[c * x_at.c + at] = (from[at] - sum) * scale + shift;)
+        if (threadIdx.x == 0) found.put(c, sum, squares, root, z.count, momentum);
+    }
 }
+
+// Mean and squared deviations of each part of the channels from `first` on; the last block of a channel joins them (T. Chan,
+// G. Golub, R. LeVeque, 1979).
+extern "C" __global__ void __launch_bounds__(1024) batch_statistics(
+    const real* x, real* mean, real* rstd, real* var, real* running_mean, real* running_var, long long* batches, real* parts,
+    unsigned int* tickets, sizes z, steps x_at, double eps, double momentum, long long first) {
+    const long long here = gridDim.x / z.parts, part = blockIdx.x / here, c = first + blockIdx.x % here;
+    const long long size = min(z.count - part * PART, (long long)PART);
+    const real* from = x + c * x_at.c;
+    real* own = parts + c * z.parts * 2;
+    const steps g_at = {0, 0, 0};
+    real sum = 0, squares = 0;
+    EACH_OF_PART(sum += from[at];)
+    sum = block_sum(sum) / (real)size;
+    EACH_OF_PART(const real value = from[at] - sum; squares += value * value;)
+    squares = block_sum(squares);
+    if (threadIdx.x == 0) own[2 * part] = sum, own[2 * part + 1] = squares;
+    if (!is_last_of(tickets + c - first, (unsigned int)z.parts)) return;
+    const volatile real* all = own;
+    double total = 0, deviations = 0;
+    for (long long p = threadIdx.x; p < z.parts; p += blockDim.x)
+        total += (double)all[2 * p] * (double)min(z.count - p * PART, (long long)PART);
+    total = block_sum(total) / (double)z.count;
+    for (long long p = threadIdx.x; p < z.parts; p += blockDim.x) {
+        const double apart = all[2 * p] - total;
+        deviations += all[2 * p + 1] + apart * apart * (double)min(z.count - p * PART, (long long)PART);
+    }
+    deviations = block_sum(deviations);
+    if (threadIdx.x) return;
+    const real root = 1 / sqrt((real)(deviations / (double)z.count) + (real)eps);
+    const statistics found = {mean, rstd, var, running_mean, running_var, batches};
+    found.put(c, (real)total, (real)deviations, root, z.count, momentum);
+    if (batches && c == 0) ++*batches;
+}
+
+extern "C" __global__ void __launch_bounds__(1024) batch_normalised(
+    const real* x, const real* w, const real* b, real* out, const real* mean, const real* rstd, sizes z, steps x_at) {
+    const long long part = blockIdx.x / z.channels, c = blockIdx.x % z.channels;
+    const real sum = mean[c], scale = w ? rstd[c] * w[c] : rstd[c], shift = b ? b[c] : (real)0;
+    const steps g_at = {0, 0, 0};
+    EACH_OF_PART(out[c * x_at.c + at] = (x[c * x_at.c + at] - sum) * scale + shift;)
+}
+
+// The gradient of x at a value of a channel, of whose gradients the sum and the weighted sum are known.
+struct slope_of {
+    real scale, middle, slope, shift;
+    __device__ slope_of(long long c, const real* w, const real* mean, const real* rstd, real weighted, real plain,
+                        const real* g_mean, const real* g_rstd, long long count) {
+        const real root = rstd[c];
+        scale = w ? root * w[c] : root;
+        middle = mean[c];
+        slope = (w ? weighted * w[c] : weighted) * root * root;
+        if (g_rstd) slope += g_rstd[c] * root * root * root;
+        slope /= (real)count;
+        shift = (plain * scale - (g_mean ? g_mean[c] : (real)0)) / (real)count;
+    }
+    __device__ real operator()(real g, real x) const { return g * scale - (x - middle) * slope - shift; }
+};
 
 extern "C" __global__ void __launch_bounds__(1024) batch_norm_vjp(
     const real* g, const real* x, const real* w, const real* mean, const real* rstd, const real* g_mean, const real* g_rstd,
-    real* gx, real* gw, real* gb, long long channels, long long count, long long length, long long xn, long long xc,
-    long long xl, long long gn, long long gc, long long gl) {
-    for (long long c = blockIdx.x; c < channels; c += gridDim.x) {
-        const real middle = mean[c], root = rstd[c], scale = w ? root * w[c] : root;
+    real* gx, real* gw, real* gb, sizes z, steps x_at, steps g_at) {
+    for (long long c = blockIdx.x; c < z.channels; c += gridDim.x) {
+        const real *from = x + c * x_at.c, *grads = g + c * g_at.c, middle = mean[c];
         long_sum<real> slopes, products;
-        EACH(const real slope = g[c * gc + n * gn + l * gl];
-             slopes += slope;
-             products += slope * (x[c * xc + n * xn + l * xl] - middle);)
-        const real plain = block_sum(slopes.value()), weighted = block_sum(products.value()) * root;
+        EACH_VALUE(slopes += grads[of_g]; products += grads[of_g] * (from[at] - middle);)
+        const real plain = block_sum(slopes.value()), weighted = block_sum(products.value()) * rstd[c];
         if (threadIdx.x == 0) gw[c] = weighted, gb[c] = plain;
-        real slope_of_x = (w ? weighted * w[c] : weighted) * root * root;
-        if (g_rstd) slope_of_x += g_rstd[c] * root * root * root;
-        slope_of_x /= (real)count;
-        const real shift = (plain * scale - (g_mean ? g_mean[c] : (real)0)) / (real)count;
-        EACH(const long long at = c * xc + n * xn + l * xl;
-             gx[at] = g[c * gc + n * gn + l * gl] * scale - (x[at] - middle) * slope_of_x - shift;)
+        const slope_of slope(c, w, mean, rstd, weighted, plain, g_mean, g_rstd, z.count);
+        EACH_VALUE(gx[c * x_at.c + at] = slope(grads[of_g], from[at]);)
     }
+}
+
+// Sums of the gradients of each channel, and of their products with the normalised x: by parts, as `batch_statistics`.
+extern "C" __global__ void __launch_bounds__(1024) batch_norm_sums(
+    const real* g, const real* x, const real* mean, const real* rstd, real* gw, real* gb, real* parts, unsigned int* tickets,
+    sizes z, steps x_at, steps g_at, long long first) {
+    const long long here = gridDim.x / z.parts, part = blockIdx.x / here, c = first + blockIdx.x % here;
+    const real *from = x + c * x_at.c, *grads = g + c * g_at.c, middle = mean[c];
+    real* own = parts + c * z.parts * 2;
+    real slopes = 0, products = 0;
+    EACH_OF_PART(slopes += grads[of_g]; products += grads[of_g] * (from[at] - middle);)
+    slopes = block_sum(slopes);
+    products = block_sum(products);
+    if (threadIdx.x == 0) own[2 * part] = slopes, own[2 * part + 1] = products;
+    if (!is_last_of(tickets + c - first, (unsigned int)z.parts)) return;
+    const volatile real* all = own;
+    double plain = 0, weighted = 0;
+    for (long long p = threadIdx.x; p < z.parts; p += blockDim.x) plain += all[2 * p], weighted += all[2 * p + 1];
+    plain = block_sum(plain);
+    weighted = block_sum(weighted);
+    if (threadIdx.x == 0) gw[c] = (real)weighted * rstd[c], gb[c] = (real)plain;
+}
+
+extern "C" __global__ void __launch_bounds__(1024) batch_norm_slopes(
+    const real* g, const real* x, const real* w, const real* mean, const real* rstd, const real* g_mean, const real* g_rstd,
+    real* gx, const real* gw, const real* gb, sizes z, steps x_at, steps g_at) {
+    const long long part = blockIdx.x / z.channels, c = blockIdx.x % z.channels;
+    const slope_of slope(c, w, mean, rstd, gw[c], gb[c], g_mean, g_rstd, z.count);
+    EACH_OF_PART(gx[c * x_at.c + at] = slope(g[c * g_at.c + of_g], x[c * x_at.c + at]);)
+}
+"""
+
+# Sums over all dimensions but the channels, in float32 or float64; memory holds `stored`.
+SUMS = OF_CHANNELS[: OF_CHANNELS.index("struct statistics")] + r"""
+extern "C" __global__ void __launch_bounds__(1024) channel_sums(const stored* g, real* out, real* parts, unsigned int* tickets,
+                                                                sizes z, steps g_at, long long first) {
+    const long long here = gridDim.x / z.parts, part = blockIdx.x / here, c = first + blockIdx.x % here;
+    const stored* grads = g + c * g_at.c;
+    real* own = parts + c * z.parts;
+    const steps x_at = {0, 0, 0};
+    real sum = 0;
+    EACH_OF_PART(sum += load(grads[of_g]);)
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) (z.parts > 1 ? own[part] : out[c]) = sum;
+    if (z.parts == 1 || !is_last_of(tickets + c - first, (unsigned int)z.parts)) return;
+    double total = 0;
+    for (long long p = threadIdx.x; p < z.parts; p += blockDim.x) total += ((const volatile real*)own)[p];
+    total = block_sum(total);
+    if (threadIdx.x == 0) out[c] = (real)total;
 }
 """
 
@@ -198,34 +343,69 @@ def layer_norm_vjp(g: Any, x: Any, w: Any, mean: Any, rstd: Any, g_mean: Any, g_
     return gx, gw if needs[1] else None, gb if needs[2] else None
 
 
-def _steps(x: Any) -> tuple[int, int, int]:
+class _Channels:
+    """How the channels of dense (N, C, *) are gone over: sizes and steps as kernels take them, blocks and their threads."""
+
+    def __init__(self, x: Any):
+        self.channels, self.count = x.shape[1], x.size // x.shape[1]
+        self.parts = -(-self.count // PART)
+        self.sizes = _cuda.struct((self.channels, self.count, math.prod(x.shape[2:]), self.parts))
+        self.threads = _cuda.threads_for(min(self.count, PART))
+
+    def by_part(self, kernel: Callable[..., None], arrays: tuple, numbers: tuple) -> None:
+        """Launch a kernel whose blocks join the parts of as many channels as there are tickets for."""
+        for first in range(0, self.channels, capture_gpu.TICKETS):
+            blocks = min(self.channels - first, capture_gpu.TICKETS) * self.parts
+            kernel((blocks,), (self.threads,), (*arrays, capture_gpu.tickets(), self.sizes, *numbers, first))
+
+
+def _steps(x: Any) -> Any:
     """How many elements lie between samples, channels and places of dense (N, C, *)."""
     n, c, *rest = (s // x.itemsize for s in x.strides)
     # A dimension of one place may have any step, such as 0 where it was inserted.
-    return n, c, min((step for step, size in zip(rest, x.shape[2:], strict=True) if size != 1), default=0)
+    along = min((step for step, size in zip(rest, x.shape[2:], strict=True) if size != 1), default=0)
+    return _cuda.struct((n, c, along))
 
 
 def batch_norm(x: Any, w: Any = None, b: Any = None, *, eps: float, running: tuple = (None, None), batches: Any = None,
                momentum: float = 0.0) -> tuple[Any, Any, Any, Any]:  # fmt: skip
     """`x` (N, C, *), contiguous or channels-last, normalised by the statistics of its channels: mean, 1 / √(variance + eps)
     and the unbiased variance. running: mean and variance that move towards these by `momentum`.
-    batches: their number, an int64, to which 1 is added."""
-    xp, channels = _backend.gpu(), x.shape[1]
-    count, length = x.size // channels, math.prod(x.shape[2:])
+    batches: their number, an int64, to which 1 is added. Long channels take two launches, in which many blocks share each."""
+    xp, of, at = _backend.gpu(), _Channels(x), _steps(x)
     out = xp.empty_like(x)
-    mean, rstd, var = (xp.empty(channels, x.dtype) for _ in range(3))
-    kernel = _cuda.of_type(OF_CHANNELS, "batch_norm", x.dtype)
-    sizes = channels, count, length, *_steps(x), float(eps), float(momentum)
-    kernel((channels,), (_cuda.threads_for(count),), (x, w, b, out, mean, rstd, var, *running, batches, *sizes))
+    mean, rstd, var = (xp.empty(of.channels, x.dtype) for _ in range(3))
+    numbers, kernel = (at, float(eps), float(momentum)), functools.partial(_cuda.of_type, OF_CHANNELS, dtype=x.dtype)
+    found = mean, rstd, var, *running, batches
+    if of.parts == 1:
+        kernel("batch_norm")((of.channels,), (of.threads,), (x, w, b, out, *found, of.sizes, *numbers))
+        return out, mean, rstd, var
+    of.by_part(kernel("batch_statistics"), (x, *found, xp.empty(2 * of.channels * of.parts, x.dtype)), numbers)
+    arguments = x, w, b, out, mean, rstd, of.sizes, at
+    kernel("batch_normalised")((of.channels * of.parts,), (of.threads,), arguments)
     return out, mean, rstd, var
 
 
 def batch_norm_vjp(g: Any, x: Any, w: Any, mean: Any, rstd: Any, g_mean: Any, g_rstd: Any) -> tuple[Any, Any, Any]:
     """The gradients of x, w and b. g_mean, g_rstd: None where they have none."""
-    xp, channels = _backend.gpu(), x.shape[1]
-    count, length = x.size // channels, math.prod(x.shape[2:])
-    gx, gw, gb = xp.empty_like(x), xp.empty(channels, x.dtype), xp.empty(channels, x.dtype)
-    kernel = _cuda.of_type(OF_CHANNELS, "batch_norm_vjp", x.dtype)
-    arrays = g, x, w, mean, rstd, g_mean, g_rstd, gx, gw, gb
-    kernel((channels,), (_cuda.threads_for(count),), (*arrays, channels, count, length, *_steps(x), *_steps(g)))
+    xp, of = _backend.gpu(), _Channels(x)
+    gx, gw, gb = xp.empty_like(x), xp.empty(of.channels, x.dtype), xp.empty(of.channels, x.dtype)
+    steps, kernel = (_steps(x), _steps(g)), functools.partial(_cuda.of_type, OF_CHANNELS, dtype=x.dtype)
+    arguments = g, x, w, mean, rstd, g_mean, g_rstd, gx, gw, gb, of.sizes, *steps
+    if of.parts == 1:
+        kernel("batch_norm_vjp")((of.channels,), (of.threads,), arguments)
+        return gx, gw, gb
+    memory = xp.empty(2 * of.channels * of.parts, x.dtype)
+    of.by_part(kernel("batch_norm_sums"), (g, x, mean, rstd, gw, gb, memory), steps)
+    kernel("batch_norm_slopes")((of.channels * of.parts,), (of.threads,), arguments)
     return gx, gw, gb
+
+
+def channel_sums(g: Any) -> Any:
+    """The sums of (N, C, *), contiguous or channels-last, over all dimensions but the channels; of half precision in float32."""
+    xp, of, letter = _backend.gpu(), _Channels(g), _cuda.LETTERS[g.dtype]
+    dtype = np.dtype(np.float64 if letter == "d" else np.float32)
+    out, memory = (xp.empty(size, dtype) for size in (of.channels, of.channels * of.parts))
+    kernel = _cuda.of_type(f"typedef {_cuda.STORED[letter]} stored;\n{SUMS}", "channel_sums", dtype)
+    of.by_part(kernel, (g, out, memory), (_steps(g),))
+    return out

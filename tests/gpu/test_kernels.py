@@ -10,8 +10,9 @@ import pytest
 from cupy import _raw
 
 import tdt
-from tdt._kernels import conv_gpu
+from tdt._kernels import capture_gpu, conv_gpu, norm_gpu
 from tdt._ops.nn.attention import _attention
+from tdt._ops.nn.conv import _bias_grad
 from tdt.nn import functional as F
 
 RANDOM = np.random.default_rng(0)
@@ -100,6 +101,66 @@ def test_batch_norm_over_inserted_dimensions(insert: int | tuple, counted):
     held_to_float64(lambda x: norm(x).squeeze(places), x.reshape(shape), within=100 * EPS)
     on_gpu = tdt.tensor(x, device="cuda").float()
     assert "batch_norm" in launched(counted, lambda: norm(inserted(on_gpu)))
+
+
+def many_values() -> np.ndarray:
+    """Channels of so many values that two blocks share each."""
+    x = numbers(3, 5, 70, 47) * 2 + 300
+    assert norm_gpu.PART < x.size // 5 < 2 * norm_gpu.PART
+    return x
+
+
+def test_batch_norm_of_long_channels(counted):
+    x, w, b = many_values() - 299, numbers(5), numbers(5)
+    held_to_float64(lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True), x, w, b, within=100 * EPS)
+    layers = []
+    for device, dtype in (("cpu", tdt.float64), ("cuda", tdt.float32)):
+        layers.append(tdt.nn.BatchNorm2d(5, momentum=0.3).to(device, dtype))
+        layers[-1](tdt.tensor(x).to(device, dtype))
+    for right, found in zip(layers[0].buffers(), layers[1].buffers(), strict=True):
+        np.testing.assert_allclose(found.cpu().double().numpy(), right.double().numpy(), rtol=20 * EPS, atol=20 * EPS)
+    on_gpu = tdt.tensor(x).cuda().float().requires_grad_()
+    with counted() as found:
+        out = layers[1](on_gpu)
+        out.backward(out.detach())
+    names = [name for kind, name, _ in found if kind == "launches"]
+    assert names == ["batch_statistics", "batch_normalised", "batch_norm_sums", "batch_norm_slopes"]
+
+
+def test_long_channels_have_the_same_bits_however_their_blocks_are_launched(monkeypatch):
+    x = many_values()
+
+    def bits(format: tdt.memory_format) -> list[np.ndarray]:
+        norm = functools.partial(F.batch_norm, running_mean=None, running_var=None, training=True)
+        return gradients(lambda x: norm(x.contiguous(memory_format=format)), [x], "cuda", tdt.float32)
+
+    whole = bits(tdt.contiguous_format)
+    assert all(map(np.array_equal, whole, bits(tdt.channels_last)))
+    monkeypatch.setattr(capture_gpu, "TICKETS", 2)
+    assert all(map(np.array_equal, whole, bits(tdt.contiguous_format)))
+
+
+def test_the_mean_of_long_channels_may_be_far_from_zero():
+    x = many_values()
+    on_gpu = tdt.tensor(x).cuda().float()
+    _, mean, rstd, var = norm_gpu.batch_norm(on_gpu._a, eps=1e-5)
+    exact = x.astype(np.float32).astype(np.float64)
+    np.testing.assert_allclose(mean.get(), exact.mean((0, 2, 3)), rtol=2 * EPS)
+    np.testing.assert_allclose(var.get(), exact.var((0, 2, 3), ddof=1), rtol=20 * EPS)
+    np.testing.assert_allclose(rstd.get(), 1 / np.sqrt(exact.var((0, 2, 3)) + 1e-5), rtol=20 * EPS)
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 5), (3, 5, 70, 47), (2, 3, 4, 5, 6)])
+@pytest.mark.parametrize("dtype", [tdt.float32, tdt.float64, tdt.float16, tdt.bfloat16])
+def test_the_gradient_of_a_convolutions_bias_is_summed_in_one_launch(shape: tuple, dtype: tdt.dtype, counted):
+    g = tdt.tensor(numbers(*shape)).to(dtype)
+    exact = g.double().numpy().sum((0, *range(2, g.ndim)))
+    for each in (g, g.movedim(1, -1).contiguous().movedim(-1, 1))[: 1 if g.ndim == 3 else 2]:  # lines are contiguous
+        with counted() as found:
+            sums = _bias_grad(cupy, each.cuda()._a)
+        assert [name for kind, name, _ in found if kind == "launches"] == ["channel_sums"]
+        assert sums.dtype == (np.float64 if dtype is tdt.float64 else np.float32)
+        np.testing.assert_allclose(sums.get(), exact, rtol=0, atol=1e-5 * np.sqrt(g.numel()))
 
 
 @pytest.mark.parametrize("shape", [(1, 2), (5, 3), (4, 40), (3, 5, 2), (2, 1100)])

@@ -30,6 +30,7 @@ from tdt._kernels import (
     few_line_channels,
     few_volume_channels,
     few_windows,
+    gpu_channel_values,
     gpu_convolution,
     gpu_kernel,
     groups_of_images,
@@ -186,6 +187,16 @@ _BOTH_GRADIENTS = (
 )
 
 
+_CHANNEL_SUMS = (gpu_kernel("norm_gpu:channel_sums", gpu_channel_values),)
+
+
+def _bias_grad(xp, g):
+    """The gradient of a bias; of half precision in float32."""
+    if xp is not np and (fast := chosen(_CHANNEL_SUMS, xp, g)):
+        return fast(g)
+    return total(g, (0, *range(2, g.ndim)), float32.np if g.dtype in LOWER else None)
+
+
 def _gradients(xp, g, needs, x, w, how):
     gx = gw = gb = None
     if needs[0] and needs[1] and xp is not np and (fast := chosen(_BOTH_GRADIENTS, xp, g, x, w, **how)):
@@ -205,7 +216,7 @@ def _gradients(xp, g, needs, x, w, how):
             conj = x.conj() if x.dtype.kind == "c" else x
             gw, gb = weight_grad(xp, g, conj, bias=needs[2], **sizes)
     if needs[2] and gb is None:
-        gb = total(g, (0, *range(2, g.ndim)))
+        gb = _bias_grad(xp, g)
     return gx, gw, gb
 
 
@@ -221,7 +232,7 @@ def _gradients_in_half_precision(xp, g, needs, x, w, how):
             gw = fast(g, x, kernel=w.shape[2:], **how)
     left = needs[0] and gx is None, needs[1] and gw is None, needs[2]
     if not any(left[:2]):
-        return gx, gw, total(g, (0, *range(2, g.ndim)), float32.np) if needs[2] else None
+        return gx, gw, _bias_grad(xp, g) if needs[2] else None
     wide_g, wide_x, wide_w = widen((g, x, w))
     others = _gradients(xp, wide_g, left, wide_x, wide_w, how)  # which are rounded where the operand was
     return tuple(b if a is None else a for a, b in zip((gx, gw, None), others, strict=True))
@@ -273,7 +284,7 @@ def _(xp, g, needs, y, w, stride, padding, dilation, groups):
     if needs[1]:
         conj, how["kernel"] = y.conj() if y.dtype.kind == "c" else y, w.shape[2:]
         gw = (chosen(conv_weight_grad.kernels, xp, conj, g, **how) or _portable_weight_grad)(conj, g, **how)
-    return gy, gw, total(g, (0, *range(2, g.ndim)), float32.np if g.dtype in LOWER else None) if needs[2] else None
+    return gy, gw, _bias_grad(xp, g) if needs[2] else None
 
 
 def _portable_conv(x: Any, w: Any, b: Any, **how: Any) -> Any:

@@ -70,6 +70,7 @@ CALLS = {
     "layer norm": (lambda x: F.layer_norm(x, x.shape[-1:], x[0], x[1]), (1100, 1500)),
     "batch norm and its count": (lambda x: tdt.nn.BatchNorm2d(3, device="cuda", dtype=x.dtype)(x), (40, 3, 9, 9)),
     "batch norm": (lambda x: F.batch_norm(x, x[0, :, 0, 0] * 0, x[0, :, 0, 0] * 0 + 1, training=True), (40, 3, 9, 9)),
+    "batch norm of long channels": (lambda x: tdt.nn.BatchNorm2d(3, device="cuda", dtype=x.dtype)(x), (4, 3, 60, 50)),
     "cross-entropy": (lambda x: F.cross_entropy(x, tdt.zeros(len(x), dtype=tdt.int64, device="cuda"), x[0].detach(),
                                                 label_smoothing=0.1), (7, 1500)),
     "attention": (lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), (2, 3, 1100, 8)),
