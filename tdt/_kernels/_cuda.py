@@ -25,6 +25,7 @@ OPTIONS = ("-fmad=false", "--std=c++17", "-I")
 THREADS = 256  # of a block, for elementwise work
 MOST_BLOCKS = 1 << 16  # beyond, a thread computes several elements
 LONGEST_BLOCK = 1024  # threads
+MOST_INT = 1 << 30  # elements that are counted in 32 bits: divisions of longer integers take most of a kernel's time
 
 # The type in which memory holds elements, by NumPy's letter ("E": bfloat16), and that in which they are computed.
 STORED = {"f": "float", "d": "double", "e": "half_bits", "E": "bfloat_bits", "?": "bool"}
@@ -159,6 +160,13 @@ def threads_for(length: int) -> int:
     Such a kernel has `__launch_bounds__(1024)`: else the compiler may give it more registers than so many threads can have.
     """
     return min(max(32, 1 << math.ceil(math.log2(max(length, 1)))), LONGEST_BLOCK) if length > 32 else 32
+
+
+def whole(*arrays: Any) -> tuple[str, type]:
+    """What counts the elements of arrays: the type `whole` in CUDA C, of 32 bits where their memory allows, and NumPy's."""
+    ends = [sum((n - 1) * abs(s) for n, s in zip(a.shape, a.strides, strict=True)) // a.itemsize for a in arrays]
+    long = max(*ends, *(a.size for a in arrays)) >= MOST_INT
+    return ("typedef long long whole;\n", np.int64) if long else ("typedef int whole;\n", np.int32)
 
 
 def struct(numbers: Sequence[int], kind: type = np.int64) -> np.ndarray:

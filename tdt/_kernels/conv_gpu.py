@@ -18,7 +18,6 @@ from tdt._backend.windows import output_sizes
 from tdt._kernels import _cuda, capture_gpu
 
 TILE, BLOCKS, SHORTEST = 64, 512, 256  # of a product; blocks that fill a GPU; terms of a part of a sum
-MOST_INT = 1 << 30  # numbers below are of 32 bits
 
 # Sizes of kernels and strides are constants of the code (KH, KW, SH, SW), as divisions by unknown numbers take most of the time;
 # and so does whether the numbers are of 32 bits (`whole`).
@@ -293,7 +292,7 @@ def _geometry(x: Any, w: Any, y: Any, how: dict[str, Any], parts: int = 1, each:
 
 
 def _launch(name: str, blocks: int, arrays: tuple, w: Any, how: dict[str, Any], *geometries: _Geometry) -> None:
-    whole, kind = ("int", np.int32) if max(g.largest for g in geometries) < MOST_INT else ("long long", np.int64)
+    whole, kind = ("int", np.int32) if max(g.largest for g in geometries) < _cuda.MOST_INT else ("long long", np.int64)
     (sh, sw), (kh, kw) = _pairs(how)[0], _as_images(w).shape[2:]
     source = f"typedef {whole} whole;\nenum {{ KH = {kh}, KW = {kw}, SH = {sh}, SW = {sw} }};\n{SOURCE}"
     structs = [_cuda.struct(g.numbers, kind) for g in geometries]

@@ -93,7 +93,9 @@ class Copies:
                 known = parameters.view(_lists.fields(2))
                 count = int(known["count"][0])
                 part = np.array(offsets[first : first + count], np.uint64)
-                self._launches.append((_copy_each(itemsize), min(blocks, _cuda.MOST_BLOCKS), parameters, known["at"][0, 0, :count], part))
+                self._launches.append(
+                    (_copy_each(itemsize), min(blocks, _cuda.MOST_BLOCKS), parameters, known["at"][0, 0, :count], part)
+                )
                 first += count
 
     def __call__(self) -> list[Any]:

@@ -13,9 +13,9 @@ extern "C" __global__ void embedding(const word* table, const long long* indices
                                      long long count, long long rows, long long width) {
     const long long step = (long long)gridDim.x * blockDim.x;
     for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
-        const unsigned long long row = (unsigned long long)indices[i / width];
+        const unsigned long long row = (unsigned long long)indices[(whole)i / (whole)width];
         const bool known = row < (unsigned long long)rows;
-        out[i] = known ? table[row * width + i % width] : (word)0;
+        out[i] = known ? table[row * width + (whole)i % (whole)width] : (word)0;
         if (!known) atomicMax(largest, row);
     }
 }
@@ -69,7 +69,7 @@ def embedding(table: Any, indices: Any, *, message: str) -> Any:
     largest = _backend.largest_index(xp, rows, message)
     places = xp.ascontiguousarray(indices, "q").reshape(-1)
     arrays = table.view(kind), places, out.view(kind), largest
-    kernel = _cuda.compiled(f"typedef {name} word;\n{LOOKUP}", "embedding")
+    kernel = _cuda.compiled(f"{_cuda.whole(out)[0]}typedef {name} word;\n{LOOKUP}", "embedding")
     kernel((_cuda.blocks_for(out.size),), (_cuda.THREADS,), (*arrays, out.size, rows, math.prod(shape)))
     return out
 

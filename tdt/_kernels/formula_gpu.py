@@ -124,11 +124,11 @@ class _Function:
         sizes, strides = joined(shape, [like, *arrays])
         count = int(np.prod(shape, dtype=np.int64))
         steps = [*sizes[1:], *(step for each in strides for step in each)]
-        kernel = _cuda.compiled(self._source(len(sizes)), "elementwise_" + self.name)
+        kernel = _cuda.compiled(self._source(len(sizes), _cuda.whole(like, *arrays)[0]), "elementwise_" + self.name)
         return kernel, _cuda.blocks_for(count), count, steps, new, shape
 
-    def _source(self, rank: int) -> str:
-        """The kernel for arrays with so many dimensions."""
+    def _source(self, rank: int, whole: str) -> str:
+        """The kernel for arrays with so many dimensions, whose elements are counted in the type `whole`."""
         count = len(self.types) - 1
         emitter = Emitter("d" in self.types)
         loads = [f"x{k}" for k in range(count)] + [f"n{k}" for k in range(self.numbers)]
@@ -139,9 +139,9 @@ class _Function:
         pointers = [f"{STORED[self.types[-1]]}* out"]
         pointers += [f"const {STORED[letter]}* {name}" for letter, name in zip(self.types, names, strict=False)]
         numbers = [f"double number{k}" for k in range(self.numbers)]
-        lines = ["long long rest = i;"]
+        lines = ["whole rest = (whole)i;"] if rank > 1 else ["const long long rest = i;"]
         for d in reversed(range(1, rank)):
-            lines += [f"const long long i{d} = rest % size{d};", f"rest /= size{d};"]
+            lines += [f"const whole i{d} = rest % (whole)size{d};", f"rest /= (whole)size{d};"]
         at = {name: " + ".join([f"{'rest' if d == 0 else f'i{d}'} * {name}_{d}" for d in range(rank)])
               for name in ("out", *names)}  # fmt: skip
         lines += [f"const auto x{k} = load(a{k}[{at[name]}]);" for k, name in enumerate(names)]
@@ -151,7 +151,7 @@ class _Function:
             [f"    const {emitter.real} n{k} = ({emitter.real})number{k};\n" for k in range(self.numbers)]
         )
         return (
-            f"{FUNCTIONS if emitter.calls_parts else ''}\n"
+            f"{FUNCTIONS if emitter.calls_parts else ''}\n{whole if rank > 1 else ''}"
             f'extern "C" __global__ void elementwise_{self.name}('
             f"{', '.join(['long long count', *sizes, *steps, *pointers, *numbers])}) {{\n{rounded}"
             "    const long long step = (long long)gridDim.x * blockDim.x;\n"

@@ -128,7 +128,9 @@ extern "C" __global__ void __launch_bounds__(1024) layer_norm_vjp(
 }
 """
 
-OF_CHANNELS = f"enum {{ PART = {PART} }};\n" + r"""
+OF_CHANNELS = (
+    f"enum {{ PART = {PART} }};\n"
+    + r"""
 // Element (n, c, l) of x lies at n * x.n + c * x.c + l * x.l, and likewise of g; results lie as x.
 struct steps { long long n, c, l; };
 struct sizes { long long channels, count, length, parts; };  // count: values of a channel; parts: blocks for each
@@ -285,9 +287,12 @@ extern "C" __global__ void __launch_bounds__(1024) batch_norm_slopes(
     EACH_OF_PART(gx[c * x_at.c + at] = slope(g[c * g_at.c + of_g], x[c * x_at.c + at]);)
 }
 """
+)
 
 # Sums over all dimensions but the channels, in float32 or float64; memory holds `stored`.
-SUMS = OF_CHANNELS[: OF_CHANNELS.index("struct statistics")] + r"""
+SUMS = (
+    OF_CHANNELS[: OF_CHANNELS.index("struct statistics")]
+    + r"""
 extern "C" __global__ void __launch_bounds__(1024) channel_sums(const stored* g, real* out, real* parts, unsigned int* tickets,
                                                                 sizes z, steps g_at, long long first) {
     const long long here = gridDim.x / z.parts, part = blockIdx.x / here, c = first + blockIdx.x % here;
@@ -305,6 +310,7 @@ extern "C" __global__ void __launch_bounds__(1024) channel_sums(const stored* g,
     if (threadIdx.x == 0) out[c] = (real)total;
 }
 """
+)
 
 
 def layer_norm(

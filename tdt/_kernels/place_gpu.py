@@ -13,14 +13,14 @@ from tdt._kernels._gpu_conditions import MOST_DIMENSIONS as MOST
 from tdt._kernels._gpu_conditions import MOST_JOINED as PARTS
 
 SOURCE = f"""
-struct places {{ long long size[{MOST}], start[{MOST}], step[{MOST}], count[{MOST}], to[{MOST}], from[{MOST}]; }};
+struct places {{ whole size[{MOST}], start[{MOST}], step[{MOST}], count[{MOST}], to[{MOST}], from[{MOST}]; }};
 extern "C" __global__ void place(const word* x, word* out, long long count, long long rank, long long value, places z) {{
     const long long step = (long long)gridDim.x * blockDim.x;
     for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {{
-        long long rest = i, at = 0, source = 0;
+        whole rest = (whole)i, at = 0, source = 0;
         bool inside = true;
         for (int d = (int)rank - 1; d >= 0; d--) {{
-            const long long k = rest % z.size[d], offset = k - z.start[d], j = offset / z.step[d];
+            const whole k = rest % z.size[d], offset = k - z.start[d], j = z.step[d] == 1 ? offset : offset / z.step[d];
             rest /= z.size[d];
             at += k * z.to[d];
             inside = inside && j >= 0 && j < z.count[d] && j * z.step[d] == offset;
@@ -30,7 +30,6 @@ extern "C" __global__ void place(const word* x, word* out, long long count, long
     }}
 }}
 """
-PLACES = np.dtype([(name, np.int64, MOST) for name in ("size", "start", "step", "count", "to", "from")])
 
 
 def place(x: Any, out: Any, places: Sequence[tuple[int, int]], value: Any = 0) -> Any:
@@ -40,17 +39,20 @@ def place(x: Any, out: Any, places: Sequence[tuple[int, int]], value: Any = 0) -
         places: for each dimension the place of the first entry, and the distance to the next.
     """
     kind, name = _cuda.WORDS[out.dtype.itemsize]
-    z = np.zeros(1, PLACES)
+    whole, kind_of_whole = _cuda.whole(x, out)
+    z = np.zeros((6, MOST), kind_of_whole)
     order = sorted(range(out.ndim), key=lambda d: -out.strides[d])  # neighbours in memory are written by neighbours
     for k, d in enumerate(order):
         start, step = places[d]
-        for field, number in (("size", out.shape[d]), ("start", start), ("step", step), ("count", x.shape[d]),
-                              ("to", out.strides[d] // out.itemsize), ("from", x.strides[d] // x.itemsize)):  # fmt: skip
-            z[field][0, k] = number
-    kernel = _cuda.compiled(f"typedef {name} word;\n{SOURCE}", "place")
+        z[:, k] = out.shape[d], start, step, x.shape[d], out.strides[d] // out.itemsize, x.strides[d] // x.itemsize
+    kernel = _cuda.compiled(f"{whole}typedef {name} word;\n{SOURCE}", "place")
     word = int(np.array(value, out.dtype).view(kind))
     blocks = _cuda.blocks_for(out.size)
-    kernel((blocks,), (_cuda.THREADS,), (x.view(kind), out.view(kind), out.size, out.ndim, _signed(word), _cuda.opaque(z)))
+    kernel(
+        (blocks,),
+        (_cuda.THREADS,),
+        (x.view(kind), out.view(kind), out.size, out.ndim, _signed(word), _cuda.opaque(z.reshape(-1))),
+    )
     return out
 
 
@@ -77,16 +79,16 @@ def _signed(word: int) -> int:
 
 JOIN = f"""
 enum {{ PARTS = {PARTS} }};
-struct pieces {{ long long size[{MOST}], begin[PARTS + 1], from[PARTS][{MOST}]; }};
+struct pieces {{ whole size[{MOST}], begin[PARTS + 1], from[PARTS][{MOST}]; }};
 extern "C" __global__ void join({", ".join(f"const word* a{k}" for k in range(PARTS))}, word* out, long long count,
                                 long long rank, long long dim, long long inner, pieces z) {{
     const long long step = (long long)gridDim.x * blockDim.x;
     for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {{
-        const long long along = i / inner % z.size[dim];
+        const whole along = (whole)i / (whole)inner % z.size[dim];
         int part = 0;
         while (z.begin[part + 1] <= along) part++;
         const word* from = {" : ".join(f"part == {k} ? a{k}" for k in range(PARTS - 1))} : a{PARTS - 1};
-        long long rest = i, at = -z.begin[part] * z.from[part][dim];
+        whole rest = (whole)i, at = -z.begin[part] * z.from[part][dim];
         for (int d = (int)rank - 1; d >= 0; d--) {{
             at += rest % z.size[d] * z.from[part][d];
             rest /= z.size[d];
@@ -95,7 +97,6 @@ extern "C" __global__ void join({", ".join(f"const word* a{k}" for k in range(PA
     }}
 }}
 """
-PIECES = np.dtype([("size", np.int64, MOST), ("begin", np.int64, PARTS + 1), ("from", np.int64, (PARTS, MOST))])
 
 
 def join(*parts: Any, dim: int) -> Any:
@@ -103,13 +104,15 @@ def join(*parts: Any, dim: int) -> Any:
     first, sizes = parts[0], [x.shape[dim] for x in parts]
     kind, name = _cuda.WORDS[first.itemsize]
     shape = *first.shape[:dim], sum(sizes), *first.shape[dim + 1 :]
-    out, z = _backend.gpu().empty(shape, first.dtype), np.zeros(1, PIECES)
-    z["size"][0, : out.ndim] = shape
-    z["begin"][0, :] = shape[dim]
-    z["begin"][0, : len(parts)] = np.cumsum([0, *sizes[:-1]])
+    out = _backend.gpu().empty(shape, first.dtype)
+    whole, kind_of_whole = _cuda.whole(out, *parts)
+    z = np.zeros(MOST + PARTS + 1 + PARTS * MOST, kind_of_whole)
+    begin, steps = z[MOST : MOST + PARTS + 1], z[MOST + PARTS + 1 :].reshape(PARTS, MOST)
+    z[: out.ndim], begin[:] = shape, shape[dim]
+    begin[: len(parts)] = np.cumsum([0, *sizes[:-1]])
     for k, x in enumerate(parts):
-        z["from"][0, k, : out.ndim] = [s // x.itemsize for s in x.strides]
-    kernel = _cuda.compiled(f"typedef {name} word;\n{JOIN}", "join")
+        steps[k, : out.ndim] = [s // x.itemsize for s in x.strides]
+    kernel = _cuda.compiled(f"{whole}typedef {name} word;\n{JOIN}", "join")
     arrays = *(x.view(kind) for x in parts), *(None,) * (PARTS - len(parts)), out.view(kind)
     numbers = out.size, out.ndim, dim, out.strides[dim] // out.itemsize
     kernel((_cuda.blocks_for(out.size),), (_cuda.THREADS,), (*arrays, *numbers, _cuda.opaque(z)))

@@ -10,27 +10,29 @@ from tdt._backend.layout import empty_output
 from tdt._backend.windows import output_sizes
 from tdt._kernels import _cuda
 
+# Sizes and strides of small windows are constants of the code, KH, KW, SH and SW; `whole` counts elements.
 SOURCE = r"""
 struct sizes {  // of (N, C, H, W), of the result's (H, W), and of windows
-    long long channels, height, width, rows, columns, kh, kw, sh, sw, ph, pw, dh, dw;
+    whole channels, height, width, rows, columns, kh, kw, sh, sw, ph, pw, dh, dw;
 };
-struct steps { long long n, c, h, w; };
+struct steps { whole n, c, h, w; };
 
-__device__ __forceinline__ steps place_of(long long i, long long channels, long long height, long long width) {
-    return {i / (width * height * channels), i / (width * height) % channels, i / width % height, i % width};
+__device__ __forceinline__ steps place_of(whole i, whole channels, whole height, whole width) {
+    const whole row = i / width, plane = row / height;
+    return {plane / channels, plane % channels, row % height, i % width};
 }
-__device__ __forceinline__ long long at(const steps& s, long long n, long long c, long long h, long long w) {
+__device__ __forceinline__ whole at(const steps& s, whole n, whole c, whole h, whole w) {
     return n * s.n + c * s.c + h * s.h + w * s.w;
 }
 
 // The largest cell of a window, or the last NaN; and which cell that is.
-__device__ real largest(const real* x, const steps& s, const sizes& z, long long n, long long c, long long row, long long column,
-                        long long& winner) {
+__device__ real largest(const real* x, const steps& s, const sizes& z, whole n, whole c, whole row, whole column,
+                        whole& winner) {
     real top = 0;
     winner = -1;
-    for (long long i = 0; i < z.kh; i++)
-        for (long long j = 0; j < z.kw; j++) {
-            const long long h = row * z.sh - z.ph + i * z.dh, w = column * z.sw - z.pw + j * z.dw;
+    for (whole i = 0; i < KH; i++)
+        for (whole j = 0; j < KW; j++) {
+            const whole h = row * SH - z.ph + i * z.dh, w = column * SW - z.pw + j * z.dw;
             if (h < 0 || h >= z.height || w < 0 || w >= z.width) continue;
             const real value = x[at(s, n, c, h, w)];
             if (winner < 0 || value > top || value != value) top = value, winner = h * z.width + w;
@@ -41,8 +43,8 @@ __device__ real largest(const real* x, const steps& s, const sizes& z, long long
 extern "C" __global__ void max_pool(const real* x, real* out, long long count, sizes z, steps from, steps to) {
     const long long step = (long long)gridDim.x * blockDim.x;
     for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
-        const steps o = place_of(i, z.channels, z.rows, z.columns);
-        long long winner;
+        const steps o = place_of((whole)i, z.channels, z.rows, z.columns);
+        whole winner;
         out[at(to, o.n, o.c, o.h, o.w)] = largest(x, from, z, o.n, o.c, o.h, o.w, winner);
     }
 }
@@ -52,17 +54,17 @@ extern "C" __global__ void max_pool_vjp(const real* g, const real* x, real* gx, 
                                         steps from) {
     const long long step = (long long)gridDim.x * blockDim.x;
     for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
-        const steps o = place_of(i, z.channels, z.height, z.width);
+        const steps o = place_of((whole)i, z.channels, z.height, z.width);
         real sum = 0;
-        for (long long p = 0; p < z.kh; p++) {
-            const long long down = o.h + z.ph - p * z.dh;
-            if (down < 0 || down % z.sh || down / z.sh >= z.rows) continue;
-            for (long long q = 0; q < z.kw; q++) {
-                const long long right = o.w + z.pw - q * z.dw;
-                if (right < 0 || right % z.sw || right / z.sw >= z.columns) continue;
-                long long winner;
-                largest(x, from, z, o.n, o.c, down / z.sh, right / z.sw, winner);
-                if (winner == o.h * z.width + o.w) sum += g[at(of_g, o.n, o.c, down / z.sh, right / z.sw)];
+        for (whole p = 0; p < KH; p++) {
+            const whole down = o.h + z.ph - p * z.dh;
+            if (down < 0 || down % SH || down / SH >= z.rows) continue;
+            for (whole q = 0; q < KW; q++) {
+                const whole right = o.w + z.pw - q * z.dw;
+                if (right < 0 || right % SW || right / SW >= z.columns) continue;
+                whole winner;
+                largest(x, from, z, o.n, o.c, down / SH, right / SW, winner);
+                if (winner == o.h * z.width + o.w) sum += g[at(of_g, o.n, o.c, down / SH, right / SW)];
             }
         }
         gx[at(from, o.n, o.c, o.h, o.w)] = sum;
@@ -70,12 +72,12 @@ extern "C" __global__ void max_pool_vjp(const real* g, const real* x, real* gx, 
 }
 
 // What the sum of a window is divided by: `divisor`, or the number of its cells, with those of the padding or without.
-__device__ real cells_of(const sizes& z, long long row, long long column, long long padding, long long divisor) {
+__device__ real cells_of(const sizes& z, whole row, whole column, long long padding, long long divisor) {
     if (divisor) return (real)divisor;
-    long long top = row * z.sh - z.ph, left = column * z.sw - z.pw;
-    long long bottom = min(top + z.kh, z.height + z.ph), right = min(left + z.kw, z.width + z.pw);
+    whole top = row * SH - z.ph, left = column * SW - z.pw;
+    whole bottom = min(top + KH, z.height + z.ph), right = min(left + KW, z.width + z.pw);
     if (!padding) {
-        top = max(top, 0ll), left = max(left, 0ll);
+        top = max(top, (whole)0), left = max(left, (whole)0);
         bottom = min(bottom, z.height), right = min(right, z.width);
     }
     return (real)((bottom - top) * (right - left));
@@ -85,10 +87,10 @@ __device__ real cells_of(const sizes& z, long long row, long long column, long l
 extern "C" __global__ void __launch_bounds__(1024) mean_pool(const real* x, real* out, long long count, long long padding,
                                                              long long divisor, sizes z, steps from, steps to) {
     for (long long i = blockIdx.x; i < count; i += gridDim.x) {
-        const steps o = place_of(i, z.channels, z.rows, z.columns);
+        const steps o = place_of((whole)i, z.channels, z.rows, z.columns);
         long_sum<real> sum;
-        for (long long k = threadIdx.x; k < z.kh * z.kw; k += blockDim.x) {
-            const long long h = o.h * z.sh - z.ph + k / z.kw, w = o.w * z.sw - z.pw + k % z.kw;
+        for (whole k = threadIdx.x; k < KH * KW; k += blockDim.x) {
+            const whole h = o.h * SH - z.ph + k / KW, w = o.w * SW - z.pw + k % KW;
             if (h >= 0 && h < z.height && w >= 0 && w < z.width) sum += x[at(from, o.n, o.c, h, w)];
         }
         const real total = block_sum(sum.value());
@@ -101,13 +103,13 @@ extern "C" __global__ void mean_pool_small(const real* x, real* out, long long c
                                            sizes z, steps from, steps to) {
     const long long step = (long long)gridDim.x * blockDim.x;
     for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
-        const steps o = place_of(i, z.channels, z.rows, z.columns);
+        const steps o = place_of((whole)i, z.channels, z.rows, z.columns);
         real sum = 0;
-        for (long long q = 0; q < z.kw; q++) {
-            const long long w = o.w * z.sw - z.pw + q;
+        for (whole q = 0; q < KW; q++) {
+            const whole w = o.w * SW - z.pw + q;
             real column = 0;
-            for (long long p = 0; p < z.kh; p++) {
-                const long long h = o.h * z.sh - z.ph + p;
+            for (whole p = 0; p < KH; p++) {
+                const whole h = o.h * SH - z.ph + p;
                 if (h >= 0 && h < z.height && w >= 0 && w < z.width) column += x[at(from, o.n, o.c, h, w)];
             }
             sum += column;
@@ -120,12 +122,12 @@ extern "C" __global__ void mean_pool_vjp(const real* g, real* gx, long long coun
                                          sizes z, steps of_g, steps to) {
     const long long step = (long long)gridDim.x * blockDim.x;
     for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
-        const steps o = place_of(i, z.channels, z.height, z.width);
-        const long long down = o.h + z.ph, right = o.w + z.pw;  // windows from (down - kh) / s + 1 to down / s have the cell
-        const long long first = down < z.kh ? 0 : (down - z.kh) / z.sh + 1, left = right < z.kw ? 0 : (right - z.kw) / z.sw + 1;
+        const steps o = place_of((whole)i, z.channels, z.height, z.width);
+        const whole down = o.h + z.ph, right = o.w + z.pw;  // windows from (down - kh) / s + 1 to down / s have the cell
+        const whole first = down < KH ? 0 : (down - KH) / SH + 1, left = right < KW ? 0 : (right - KW) / SW + 1;
         real sum = 0;
-        for (long long p = first; p <= down / z.sh && p < z.rows; p++)
-            for (long long q = left; q <= right / z.sw && q < z.columns; q++)
+        for (whole p = first; p <= down / SH && p < z.rows; p++)
+            for (whole q = left; q <= right / SW && q < z.columns; q++)
                 sum += g[at(of_g, o.n, o.c, p, q)] / cells_of(z, p, q, padding, divisor);
         gx[at(to, o.n, o.c, o.h, o.w)] = sum;
     }
@@ -134,31 +136,38 @@ extern "C" __global__ void mean_pool_vjp(const real* g, real* gx, long long coun
 FEW = 32  # cells of a window that a thread adds up alone
 
 
-def _sizes(x: Any, out: tuple[int, ...], how: dict[str, Any]) -> Any:
-    numbers = *x.shape[1:], *out, *how["kernel"], *how["stride"], *how["padding"], *how.get("dilation", (1, 1))
-    return _cuda.struct(numbers)
+def _launch(name: str, blocks: int, threads: int, images: Any, windows: Any, how: dict[str, Any], from_: Any, to: Any,
+            arrays: tuple, numbers: tuple) -> None:  # fmt: skip
+    """Launch a kernel for images (N, C, H, W) and their windows.
 
-
-def _steps(a: Any) -> Any:
-    return _cuda.struct([s // a.itemsize for s in a.strides])
+    Args:
+        from_, to: the arrays of which it gets the steps in memory.
+        numbers: come before sizes and steps.
+    """
+    whole, kind = _cuda.whole(images, windows, from_, to)
+    (kh, kw), (sh, sw) = kernel, stride = how["kernel"], how["stride"]
+    names = zip(("KH", "KW", "SH", "SW"), ("z.kh", "z.kw", "z.sh", "z.sw"), (*kernel, *stride), strict=True)
+    constant = kh * kw <= FEW
+    window = "".join(f"#define {name} {f'((whole){value})' if constant else member}\n" for name, member, value in names)
+    sizes = *images.shape[1:], *windows.shape[2:], kh, kw, sh, sw, *how["padding"], *how.get("dilation", (1, 1))
+    structs = [_cuda.struct(sizes, kind)]
+    structs += [_cuda.struct([s // a.itemsize for s in a.strides], kind) for a in (from_, to)]
+    _cuda.of_type(whole + window + SOURCE, name, images.dtype)((blocks,), (threads,), (*arrays, *numbers, *structs))
 
 
 def max_pool(x: Any, *, ceil_mode: bool, **how: Any) -> Any:
     """The largest cell of each window of images (N, C, H, W); NaN where one is NaN."""
     out = output_sizes(x.shape[2:], how["kernel"], how["stride"], how["padding"], how["dilation"], ceil_mode)
     result = empty_output(_backend.gpu(), (*x.shape[:2], *out), x.dtype, x)
-    kernel = _cuda.of_type(SOURCE, "max_pool", x.dtype)
-    sizes = result.size, _sizes(x, out, how), _steps(x), _steps(result)
-    kernel((_cuda.blocks_for(result.size),), (_cuda.THREADS,), (x, result, *sizes))
+    blocks = _cuda.blocks_for(result.size)
+    _launch("max_pool", blocks, _cuda.THREADS, x, result, how, x, result, (x, result), (result.size,))
     return result
 
 
 def max_pool_vjp(g: Any, out: Any, x: Any, *, ceil_mode: bool, **how: Any) -> Any:
     """The gradient of x: of each window's first largest cell, or of its last NaN."""
     gx = _backend.gpu().empty_like(x)
-    kernel = _cuda.of_type(SOURCE, "max_pool_vjp", x.dtype)
-    sizes = x.size, _sizes(x, out.shape[2:], how), _steps(g), _steps(x)
-    kernel((_cuda.blocks_for(x.size),), (_cuda.THREADS,), (g, x, gx, *sizes))
+    _launch("max_pool_vjp", _cuda.blocks_for(x.size), _cuda.THREADS, x, g, how, g, x, (g, x, gx), (x.size,))
     return gx
 
 
@@ -167,19 +176,17 @@ def mean_pool(x: Any, out: tuple[int, ...], include_pad: bool, divisor: int | No
     result = empty_output(_backend.gpu(), (*x.shape[:2], *out), x.dtype, x)
     cells = math.prod(how["kernel"])
     few = cells <= FEW
-    kernel = _cuda.of_type(SOURCE, "mean_pool_small" if few else "mean_pool", x.dtype)
     blocks, threads = (_cuda.blocks_for(result.size), _cuda.THREADS) if few else (
         min(result.size, _cuda.MOST_BLOCKS), min(_cuda.threads_for(cells), _cuda.THREADS)
     )  # fmt: skip
-    numbers = result.size, int(include_pad), divisor or 0, _sizes(x, out, how), _steps(x), _steps(result)
-    kernel((blocks,), (threads,), (x, result, *numbers))
+    name, numbers = "mean_pool_small" if few else "mean_pool", (result.size, int(include_pad), divisor or 0)
+    _launch(name, blocks, threads, x, result, how, x, result, (x, result), numbers)
     return result
 
 
 def mean_pool_vjp(g: Any, size: tuple[int, ...], include_pad: bool, divisor: int | None, **how: Any) -> Any:
     """The gradient of images of a size."""
     gx = empty_output(_backend.gpu(), (*g.shape[:2], *size), g.dtype, g)
-    kernel = _cuda.of_type(SOURCE, "mean_pool_vjp", g.dtype)
-    numbers = gx.size, int(include_pad), divisor or 0, _sizes(gx, g.shape[2:], how), _steps(g), _steps(gx)
-    kernel((_cuda.blocks_for(gx.size),), (_cuda.THREADS,), (g, gx, *numbers))
+    numbers = gx.size, int(include_pad), divisor or 0
+    _launch("mean_pool_vjp", _cuda.blocks_for(gx.size), _cuda.THREADS, gx, g, how, g, gx, (g, gx), numbers)
     return gx

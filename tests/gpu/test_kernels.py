@@ -10,7 +10,8 @@ import pytest
 from cupy import _raw
 
 import tdt
-from tdt._kernels import capture_gpu, conv_gpu, norm_gpu
+from tdt._kernels import _cuda, capture_gpu, norm_gpu
+from tdt._kernels.formula_gpu import Elementwise
 from tdt._ops.nn.attention import _attention
 from tdt._ops.nn.conv import _bias_grad
 from tdt.nn import functional as F
@@ -415,11 +416,40 @@ def test_convolution(name: str, last: bool, counted):
 def test_a_convolution_of_large_images_has_the_bits_of_one_with_short_numbers(name: str, monkeypatch):
     size, weight, how = CONVOLUTIONS[name]
     x, w, results = numbers(*size), numbers(*weight), []
-    for most in (conv_gpu.MOST_INT, 0):
-        monkeypatch.setattr(conv_gpu, "MOST_INT", most)
+    for most in (_cuda.MOST_INT, 0):
+        monkeypatch.setattr(_cuda, "MOST_INT", most)
         results.append(gradients(lambda x, w: F.conv2d(x, w, **how), [x, w], "cuda", tdt.float32))
     for short, long in zip(*results, strict=True):
         np.testing.assert_array_equal(short, long)
+
+
+COUNTED = {
+    "max pooling": lambda x: F.max_pool2d(x, 3, 2, 1),
+    "mean pooling": lambda x: F.avg_pool2d(x, 3, 2, 1) + F.avg_pool2d(x, 7)[:, :, :1, :1],
+    "borders and slices": lambda x: F.pad(x[:, ::2], (1, 2, 0, 1), value=-1.0),
+    "joined arrays": lambda x: tdt.cat([x, x[:, :2].transpose(2, 3).contiguous().transpose(2, 3), x * 2], 1),
+    "rows of a table": lambda x: F.embedding(tdt.tensor([[1, 0], [2, 2]]).to(x.device), x.reshape(6, -1)),
+}
+
+
+@pytest.mark.parametrize("what", COUNTED)
+def test_large_arrays_have_the_bits_of_those_that_are_counted_in_32_bits(what: str, monkeypatch, counted):
+    x, results = numbers(2, 3, 7, 8), []
+    for most in (_cuda.MOST_INT, 0):
+        monkeypatch.setattr(_cuda, "MOST_INT", most)
+        results.append(gradients(COUNTED[what], [x], "cuda", tdt.float32))
+    for short, long in zip(*results, strict=True):
+        np.testing.assert_array_equal(short, long)
+    held_to_float64(COUNTED[what], x)
+
+
+def test_formulas_of_large_arrays_have_the_bits_of_those_that_are_counted_in_32_bits(monkeypatch):
+    x, y, results = cupy.asarray(numbers(4, 5, 6).astype("f")), cupy.asarray(numbers(5, 1).astype("f")), []
+    for most in (_cuda.MOST_INT, 0):
+        monkeypatch.setattr(_cuda, "MOST_INT", most)
+        formula = Elementwise("scaled", lambda xp, x, y: xp.exp(x) * y)
+        results.append(formula((x.transpose(0, 2, 1)[:, ::2].transpose(0, 2, 1), y), {}).get())
+    np.testing.assert_array_equal(*results)
 
 
 def test_transposed_convolution_and_lines():
