@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import glob
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +108,14 @@ def _computed(case: Case, device: str, dtype: Any, of: Any = tdt.float32) -> lis
     return [value.cpu().double().numpy() for value in values if value is not None]
 
 
-def check_kernels(target: str) -> Iterator[tuple[str, str | None]]:
-    """For each case what is wrong in float32 or float64, or None. Convolutions are tdt's own: `check_cudnn` is for the others."""
+def check_kernels(target: str, done: Container[str] = ()) -> Iterator[tuple[str, str | None]]:
+    """For each case what is wrong in float32 or float64, or None. Convolutions are tdt's own: `check_cudnn` is for the others.
+
+    done: names that are left out.
+    """
     for name, case in CASES.items():
+        if name in done:
+            continue
         try:
             exact, here = _computed(case, "cpu", tdt.float64), _computed(case, "cpu", tdt.float32)
             with tdt.backends.cudnn.flags(enabled=False):
@@ -140,7 +147,7 @@ CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]]
 LEAST_OF = {tdt.float32: LEAST, tdt.float16: 2e-3, tdt.bfloat16: 1.6e-2}
 
 
-def check_cudnn(target: str) -> Iterator[tuple[str, str | None]]:
+def check_cudnn(target: str, done: Container[str] = ()) -> Iterator[tuple[str, str | None]]:
     """Convolutions and their gradients by cuDNN, and by tdt's own kernels, both held to float64 on the CPU."""
     if not tdt.backends.cudnn.is_available():
         yield "cuDNN is not installed", None
@@ -152,6 +159,8 @@ def check_cudnn(target: str) -> Iterator[tuple[str, str | None]]:
         without = dtype is tdt.bfloat16 and tdt.cuda.get_device_capability(target) < (8, 0)
         for enabled in (False,) if without else (True, False):
             title = f"{name}, {dtype}, {'channels-last' if last else 'contiguous'}, by {'cuDNN' if enabled else 'tdt'}"
+            if title in done:
+                continue
             try:
                 with tdt.backends.cudnn.flags(enabled=enabled, allow_tf32=False):
                     yield title, _wrong_convolution(_convolution(x, w, how, last), target, dtype)
@@ -191,19 +200,21 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 }
 
 
-def check_graphs(target: str) -> Iterator[tuple[str, str | None]]:
+def check_graphs(target: str, done: Container[str] = ()) -> Iterator[tuple[str, str | None]]:
     """Whether steps of networks that are replayed from CUDA graphs have the bits of steps that are not."""
-    yield from _compared(target, ("graph",))
+    yield from _compared(target, ("graph",), done)
 
 
-def check_compiled(target: str) -> Iterator[tuple[str, str | None]]:
+def check_compiled(target: str, done: Container[str] = ()) -> Iterator[tuple[str, str | None]]:
     """The same for whole steps, and for losses with their gradients, that `tdt.compile` captures."""
-    yield from _compared(target, ("step", "loss"))
+    yield from _compared(target, ("step", "loss"), done)
 
 
-def _compared(target: str, ways: tuple[str, ...]) -> Iterator[tuple[str, str | None]]:
+def _compared(target: str, ways: tuple[str, ...], done: Container[str]) -> Iterator[tuple[str, str | None]]:
     for (name, (make, size)), way in itertools.product(NETWORKS.items(), ways):
         title = name if len(ways) == 1 else f"{name}, {way}"
+        if title in done:
+            continue
         try:
             plain, replayed = (_steps(make, size, target, each) for each in ("", way))
             agree = plain[0] == replayed[0] and all(map(np.array_equal, plain[1], replayed[1]))
@@ -252,11 +263,13 @@ def _steps(
     return [each.item() for each in losses], [p.detach().cpu().numpy() for p in model.parameters()]
 
 
-def check_checkpoints(target: str) -> Iterator[tuple[str, str | None]]:
+def check_checkpoints(target: str, done: Container[str] = ()) -> Iterator[tuple[str, str | None]]:
     """Whether runs of each device are scored alike on both, and go on on the other."""
     with tempfile.TemporaryDirectory() as folder:
         for first, second in (("cpu", target), (target, "cpu")):
             name = f"{first} to {second}"
+            if name in done:
+                continue
             begun = _tdt(folder, "train", "digits-mlp", "--run-dir", first, f"device={first}", "train.epochs=1")
             scores = [_tdt(folder, "eval", first, "--device", device, "--json") for device in (first, second)]
             resumed = _tdt(folder, "train", "--resume", first, f"device={second}", "train.epochs=2")
@@ -264,7 +277,7 @@ def check_checkpoints(target: str) -> Iterator[tuple[str, str | None]]:
             if failed is not None:
                 yield name, failed.stderr.strip().rpartition("\n")[2] or "it failed without a message"
                 continue
-            here, there = (json.loads(done.stdout)["loss"] for done in scores)
+            here, there = (float(json.loads(done.stdout)["loss"]) for done in scores)  # a text where it is not finite
             yield (
                 name,
                 None if abs(here - there) <= 1e-4 * abs(here) else f"losses {here} and {there} of one checkpoint",
@@ -277,13 +290,29 @@ def _tdt(folder: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
 
 
-def sanitized(tool: str, target: str) -> tuple[str | None, str]:
-    """(What NVIDIA's compute-sanitizer finds in the kernels of `CASES`, or None; its last lines).
+def sanitizer_program() -> str | None:
+    """NVIDIA's compute-sanitizer, a part of CUDA's toolkit; None if there is none."""
+    named = filter(None, map(os.environ.get, ("CUDA_HOME", "CUDA_PATH")))
+    toolkits = *named, *sorted(glob.glob("/usr/local/cuda*"), reverse=True)
+    folders = [
+        os.environ.get("PATH", ""),
+        *(os.path.join(t, part) for t in toolkits for part in ("bin", "compute-sanitizer")),
+    ]
+    return shutil.which("compute-sanitizer", path=os.pathsep.join(folders))
 
-    tool: memcheck, racecheck, synccheck or initcheck.
+
+def sanitized(program: str, tool: str, target: str, seconds: float) -> tuple[str | None, str]:
+    """(What compute-sanitizer finds in the kernels of `CASES`, or None; its last lines).
+
+    Args:
+        tool: memcheck, racecheck, synccheck or initcheck.
+        seconds: that it may take.
     """
-    command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "7", sys.executable, str(ROOT / "scripts/gpu_check"),
+    command = [program, "--tool", tool, "--error-exitcode", "7", sys.executable, str(ROOT / "scripts/gpu_check"),
                "--only", "kernels", "--device", target, "--results", tempfile.gettempdir()]  # fmt: skip
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=max(seconds, 1))
+    except subprocess.TimeoutExpired:
+        return f"not done in {seconds:.0f} seconds", ""
     lines = [line for line in done.stdout.splitlines() if line.startswith("=========")]
     return (None if done.returncode == 0 else f"exit code {done.returncode}"), "\n".join(lines[-40:])

@@ -138,15 +138,38 @@ def _peak(library: Any, device: str, reset: bool = False) -> int:
 
 
 def ratios(found: dict[str, Any]) -> dict[str, float]:
-    """How many times as fast tdt is as each other contestant that ran."""
-    ours = found["tdt"].get("ms")
-    return {who: each["ms"] / ours for who, each in found.items() if who != "tdt" and ours and "ms" in each}
+    """How many times as fast the first contestant is as each other one that ran."""
+    (_, first), *others = found.items()
+    ours = first.get("ms")
+    return {who: each["ms"] / ours for who, each in others if ours and "ms" in each}
 
 
 def apart(found: dict[str, Any]) -> bool:
     """Whether tdt and PyTorch have other losses after the same steps, by more than 1e-4 of them."""
     ours, theirs = (found.get(who, {}).get("loss") for who in ("tdt", "torch"))
     return ours is not None and theirs is not None and abs(ours - theirs) > 1e-4 * max(1.0, abs(theirs))
+
+
+LEAST, LEAST_OF_SMALL = 1.0, 3.0  # times PyTorch's eager speed: of eager steps, and at best, where batches are small
+MOST_MEMORY = 1.1  # times PyTorch's
+
+
+def behind(found: dict[str, Any], size: str, on_gpu: bool) -> list[str]:
+    """What of tdt's steps failed, has another loss than PyTorch's, is slower, or takes more memory than it may."""
+    wrong = [f"{who} failed" for who, each in found.items() if who.startswith("tdt") and "error" in each]
+    ours, theirs = (found.get(who, {}) for who in ("tdt", "torch"))
+    if apart(found):
+        wrong.append(f"loss {ours['loss']:.6f}, PyTorch's {theirs['loss']:.6f}")
+    if "ms" not in ours or "ms" not in theirs:
+        return wrong
+    if (ratio := theirs["ms"] / ours["ms"]) < LEAST:
+        wrong.append(f"{ratio:.2f} times as fast as PyTorch's eager steps")
+    best = theirs["ms"] / min(each["ms"] for who, each in found.items() if who.startswith("tdt") and "ms" in each)
+    if on_gpu and size == "small" and best < LEAST_OF_SMALL:
+        wrong.append(f"at best {best:.2f} times as fast as PyTorch's eager steps")
+    if on_gpu and size == "large" and ours["peak_bytes"] > MOST_MEMORY * theirs["peak_bytes"]:
+        wrong.append(f"{ours['peak_bytes'] / theirs['peak_bytes']:.2f} times PyTorch's memory")
+    return wrong
 
 
 def profile(library: Any, name: str, size: str, device: str, steps: int) -> Iterator[str]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import runpy
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 import tdt
 from tdt.autograd._op_table import OPS
-from tests import gpu_speed
+from tests import gpu_kernels, gpu_results, gpu_speed
+from tests.gpu_results import RESTART, Results
+from tests.gpu_workers import check_in_processes
 from tests.on_gpu import check_config, check_ops
 
 ROOT = Path(__file__).parents[1]
@@ -25,12 +28,13 @@ def run(monkeypatch, *arguments: str) -> int | str | None:
     return ended.value.code
 
 
-def test_the_script_prints_a_row_for_each_dtype_and_config(monkeypatch, capsys, tmp_path):
+def test_the_script_prints_a_row_for_each_dtype_and_config(monkeypatch, capfd, tmp_path):
     arguments = ["--device", "cpu", "--ops", "tanh", "--dtypes", "float32", "bfloat16", "--configs", "digits-mlp"]
     assert not run(monkeypatch, "correctness", *arguments, "--steps", "2", "--results", str(tmp_path))
-    assert {check["dtype"] for check in json.loads((tmp_path / "ops.json").read_text())} == {"float32", "bfloat16"}
-    assert [done["name"] for done in json.loads((tmp_path / "configs.json").read_text())] == ["digits-mlp"]
-    out = capsys.readouterr().out
+    found = json.loads((tmp_path / "correctness.json").read_text())
+    assert {check["dtype"] for check in found["ops"].values()} == {"float32", "bfloat16"}
+    assert [*found["configs"]] == ["digits-mlp"]
+    out = capfd.readouterr().out
     assert "\nfloat32 " in out and "\nbfloat16 " in out and "\ndigits-mlp " in out and out.endswith("\nall agree\n")
 
 
@@ -74,3 +78,55 @@ def test_losses_that_differ_from_pytorchs_and_slower_steps_are_found():
     found = {"tdt": {"loss": 2.0, "ms": 2.0}, "torch": {"loss": 2.001, "ms": 1.0}, "torch compiled": {"error": "none"}}
     assert gpu_speed.apart(found) and gpu_speed.ratios(found) == {"torch": 0.5}
     assert not gpu_speed.apart({"tdt": {"loss": 2.0}, "torch": {"error": "none"}})
+    assert len(gpu_speed.behind(found, "small", False)) == 2  # its loss, and its speed
+
+
+def test_small_steps_must_be_three_times_as_fast_and_large_ones_take_no_more_memory():
+    of = lambda ms, peak: {"loss": 1.0, "ms": ms, "peak_bytes": peak}  # noqa: E731
+    found = {"tdt": of(1.0, 110), "tdt graph": of(0.5, 200), "torch": of(1.4, 99)}
+    assert gpu_speed.behind(found, "medium", True) == []
+    assert gpu_speed.behind(found, "small", True) == ["at best 2.80 times as fast as PyTorch's eager steps"]
+    assert gpu_speed.behind(found, "large", True) == ["1.11 times PyTorch's memory"]
+    found["torch"] = of(1.5, 100)
+    assert gpu_speed.behind(found, "small", True) == gpu_speed.behind(found, "large", True) == []
+    found["tdt graph"] = {"error": "none"}
+    assert gpu_speed.behind(found, "large", True) == ["tdt graph failed"]
+
+
+WORKER = f"""
+import json, os, sys, time
+for name in sys.argv[1:]:
+    if name.startswith("hangs"): time.sleep(60)
+    if name.startswith("crashes"): print("a message", file=sys.stderr); os._exit(9)
+    print(json.dumps({{"checked": name}}), flush=True)
+    if name.startswith("breaks"): sys.exit({RESTART})
+"""
+
+
+def test_a_name_that_ends_or_hangs_its_process_costs_itself_alone():
+    names = ["a", "crashes", "b", "hangs", "breaks", "c", "d", "breaks too", "crashes last"]
+    command = [sys.executable, "-c", WORKER]
+    found = dict(check_in_processes(command, names, 2, time.monotonic() + 60, silence=3))
+    assert {name: {"checked": name} for name in names if name[:5] not in ("crash", "hangs")}.items() <= found.items()
+    assert found["crashes"] == found["crashes last"] == "exit code 9: a message"
+    assert found["hangs"] == "no result in 3 seconds" and {*found} == {*names}
+
+
+def test_what_processes_have_no_time_for_has_no_result():
+    began = time.monotonic()
+    found = dict(check_in_processes([sys.executable, "-c", WORKER], ["a", "hangs", "b"], 1, began + 3))
+    assert found == {"a": {"checked": "a"}} and time.monotonic() < began + 20
+
+
+def test_a_stage_goes_on_behind_what_it_has_done(tmp_path):
+    before = Results(tmp_path, "correctness", "kernels", again=False)
+    before.record["sums"] = None
+    before.save()
+    other = Results(tmp_path, "correctness", "ops", again=True)
+    other.record["tanh"] = {}
+    other.save()
+    assert Results(tmp_path, "correctness", "kernels", again=True).record == {"sums": None}
+    assert Results(tmp_path, "correctness", "kernels", again=False).record == {}
+    assert gpu_results.found(tmp_path, "ops") == {"tanh": {}} and gpu_results.found(tmp_path, "speed") is None
+    names = [name for name, _ in gpu_kernels.check_kernels("cpu", {*gpu_kernels.CASES} - {"sums", "softmax"})]
+    assert names == ["sums", "softmax"]

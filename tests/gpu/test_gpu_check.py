@@ -28,17 +28,18 @@ def gpu_check(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_correctness_writes_ops_and_configs(tmp_path):
     done = gpu_check("correctness", "--only", "ops", "--ops", "softmax", "tanh", "--results", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
-    checks = json.loads((tmp_path / "ops.json").read_text())
-    assert {check["name"] for check in checks} == {"softmax", "softmax backward", "tanh", "tanh backward"}
+    checks = json.loads((tmp_path / "correctness.json").read_text())["ops"]
+    assert {check["name"] for check in checks.values()} == {"softmax", "softmax backward", "tanh", "tanh backward"}
     done = gpu_check("--only", "configs", "--configs", "digits-mlp", "--steps", "2", "--results", str(tmp_path))
-    assert done.returncode == 0 and json.loads((tmp_path / "configs.json").read_text())[0]["wrong"] is None
+    found = json.loads((tmp_path / "correctness.json").read_text())
+    assert done.returncode == 0 and found["configs"]["digits-mlp"]["wrong"] is None and found["ops"] == checks
 
 
 @pytest.mark.parametrize("stage", ["kernels", "cudnn", "graphs", "compiled", "checkpoints", "sanitizer"])
 def test_a_stage_writes_what_it_checked(stage: str, tmp_path):
     done = gpu_check("correctness", "--only", stage, "--results", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
-    records = json.loads((tmp_path / f"{stage}.json").read_text())
+    records = json.loads((tmp_path / "correctness.json").read_text())[stage]
     assert records and ({*records.values()} == {None} if stage != "sanitizer" else [*records] == ["tool"])
 
 
@@ -85,12 +86,16 @@ def test_speed_measures_what_runs_and_reserve_profiles_it(tmp_path):
     small = ["--workloads", "mlp", "--sizes", "small", "--steps", "2", "--results", str(tmp_path)]
     done = gpu_check("speed", *small)
     assert done.returncode == 0, done.stdout + done.stderr
-    row = json.loads((tmp_path / "speed.json").read_text())["mlp small"]
+    rows = json.loads((tmp_path / "speed.json").read_text())["speed"]
+    row = rows["mlp small"]
     assert row["tdt"]["ms"] > 0 and row["tdt"]["peak_bytes"] > 1 << 20
-    assert row["tdt compiled"]["ms"] > 0 and row["tdt compiled step"]["ms"] > 0
+    assert rows["mlp small, compiled"]["tdt compiled"]["ms"] > 0 and row["tdt compiled step"]["ms"] > 0
     assert row["tdt graph"]["ms"] > 0 and row["tdt graph"]["loss"] < row["tdt"]["loss"]  # of some steps later
     done = gpu_check("reserve", *small)
-    assert done.returncode == 0 and json.loads((tmp_path / "reserve.json").read_text())["workload"] == "mlp small"
+    assert (
+        done.returncode == 0
+        and json.loads((tmp_path / "reserve.json").read_text())["reserve"]["workload"] == "mlp small"
+    )
 
 
 def test_the_stand_in_offers_the_oldest_wheel_that_is_installed():

@@ -1,0 +1,35 @@
+"""`scripts/gpu_check` under the real CuPy, each stage in its process: what it asks for is accepted, and it writes results."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+SMALL = ["--no-values", "--ops", "tanh", "gather", "--configs", "digits-mlp", "--workloads", "mlp", "--sizes", "small",
+         "--steps", "2", "--jobs", "2", "--minutes", "5"]  # fmt: skip
+
+
+def test_all_stages_are_accepted(tmp_path):
+    paths = os.pathsep.join([str(Path(__file__).with_name("started")), str(ROOT)])
+    command = [sys.executable, str(ROOT / "scripts/gpu_check"), "all", *SMALL, "--results", str(tmp_path)]
+    environment = os.environ | {"PYTHONPATH": paths}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=360)
+    output = done.stdout + done.stderr
+    (path,) = tmp_path.iterdir()
+    found = json.loads(path.read_text())
+    values = "from float64", "losses", "differs from a call"  # which no kernel computes here
+    for stage in ("kernels", "cudnn", "graphs", "compiled", "checkpoints"):
+        assert found[stage], output
+        for name, wrong in found[stage].items():
+            assert wrong is None or any(value in wrong for value in values), f"{stage}, {name}: {wrong}\n{output}"
+    checks = found["ops"]
+    assert {check["name"] for check in checks.values()} == {"tanh", "tanh backward", "gather", "gather backward"}
+    assert not any(check["wrong"] for check in checks.values()), output
+    assert found["configs"]["digits-mlp"]["wrong"] is None or "finite" in found["configs"]["digits-mlp"]["wrong"]
+    assert found["speed"]["mlp small"]["tdt graph"]["ms"] > 0 and found["reserve"]["functions"]
+    assert {*found} == {"kernels", "cudnn", "graphs", "compiled", "speed", "reserve", "ops", "configs", "checkpoints",
+                        "nccl", "sanitizer"}  # fmt: skip
