@@ -34,13 +34,22 @@ warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"tdt\.")
 keep_freed_memory()
 
 
+class _NoArray:
+    """The class of arrays on a GPU, as long as CuPy is not loaded."""
+
+
+GpuArray: type = _NoArray
+
+
 @functools.cache
 def _cupy() -> ModuleType | None:
+    global GpuArray
     try:
         import cupy
     except ImportError:
         return None
     explain_failures(cupy)
+    GpuArray = cupy.ndarray
     return cupy
 
 
@@ -75,7 +84,11 @@ def gpu_index(target: device) -> int:
 def is_array(value: Any) -> bool:
     """Whether `value` is a NumPy or CuPy array."""
     kind = value.__class__
-    return kind is np.ndarray or (hasattr(kind, "__cuda_array_interface__") and kind.__module__.startswith("cupy"))
+    return (
+        kind is np.ndarray
+        or kind is GpuArray
+        or (hasattr(kind, "__cuda_array_interface__") and kind.__module__.startswith("cupy"))
+    )
 
 
 def as_array(result: Any) -> Any:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -25,6 +25,7 @@ OPTIONS = ("-fmad=false", "--std=c++17", "-I")
 THREADS = 256  # of a block, for elementwise work
 MOST_BLOCKS = 1 << 16  # beyond, a thread computes several elements
 LONGEST_BLOCK = 1024  # threads
+MOST_STRUCTS = 1 << 14  # that are saved for other launches
 MOST_INT = 1 << 30  # elements that are counted in 32 bits: divisions of longer integers take most of a kernel's time
 
 # The type in which memory holds elements, by NumPy's letter ("E": bfloat16), and that in which they are computed.
@@ -135,18 +136,20 @@ __device__ bool is_last_of(unsigned int* ticket, unsigned int count) {
 
 
 @functools.cache
-def compiled(source: str, name: str) -> Callable[..., None]:
-    """The kernel `name` of CUDA C, which follows `PRELUDE`: a function of (blocks), (threads), (arguments).
+def compiled(source: str, name: str, before: str = "") -> Callable[..., None]:
+    """The kernel `name` of CUDA C, which follows `PRELUDE` and `before`: a function of (blocks), (threads), (arguments).
 
+    A call finds it by a constant `source` at once: a text that is put together anew would be read from end to end.
     Arguments: CuPy's arrays for pointers; int for long long, float for double; what `opaque` gives for a struct.
     """
-    kernel: Callable[..., None] = _backend.gpu().RawKernel(PRELUDE + source, name, OPTIONS)
+    kernel: Callable[..., None] = _backend.gpu().RawKernel(PRELUDE + before + source, name, OPTIONS)
     return kernel
 
 
-def of_type(source: str, name: str, dtype: Any) -> Callable[..., None]:
+@functools.cache
+def of_type(source: str, name: str, dtype: Any, before: str = "") -> Callable[..., None]:
     """The kernel `name` of CUDA C in which `real` stands for float32 or float64."""
-    return compiled(f"typedef {STORED[LETTERS[dtype]]} real;\n{source}", name)
+    return compiled(source, name, f"typedef {STORED[LETTERS[dtype]]} real;\n{before}")
 
 
 def blocks_for(count: int, threads: int = THREADS) -> int:
@@ -169,7 +172,8 @@ def whole(*arrays: Any) -> tuple[str, type]:
     return ("typedef long long whole;\n", np.int64) if long else ("typedef int whole;\n", np.int32)
 
 
-def struct(numbers: Sequence[int], kind: type = np.int64) -> np.ndarray:
+@functools.lru_cache(MOST_STRUCTS)
+def struct(numbers: tuple[int, ...], kind: type = np.int64) -> np.ndarray:
     """A struct of so many `long long`, or integers of another kind, to be passed by value."""
     return opaque(np.array(numbers, kind))
 

@@ -7,6 +7,7 @@ and make the weights anew. Operands are read where they lie; float16 and bfloat1
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -282,6 +283,7 @@ extern "C" __global__ void __launch_bounds__(256) attention_vjp(
 """.replace("INFINITE", "(real)__int_as_float(0x7F800000)")
 
 
+@functools.cache
 def _kernel(name: str, dtype: Any, width: int, masked: bool) -> tuple[Callable[..., None], int, int]:
     """(The kernel, rows of a tile, columns of a panel) for results with so many columns.
 
@@ -291,7 +293,7 @@ def _kernel(name: str, dtype: Any, width: int, masked: bool) -> tuple[Callable[.
     wide = min(1 << math.ceil(math.log2(-(-width // 16))), WIDEST)
     kinds = f"typedef {STORED[letter]} stored;\ntypedef {'double' if letter == 'd' else 'float'} real;\n"
     tile = 32 if letter == "d" else 64
-    return _cuda.compiled(f"{kinds}enum {{ WIDE = {wide}, MASKED = {int(masked)} }};\n{SOURCE}", name), tile, 16 * wide
+    return _cuda.compiled(SOURCE, name, f"{kinds}enum {{ WIDE = {wide}, MASKED = {int(masked)} }};\n"), tile, 16 * wide
 
 
 def _heads(x: Any) -> Any:
@@ -300,7 +302,7 @@ def _heads(x: Any) -> Any:
 
 
 def _steps(x: Any) -> Any:
-    return _cuda.struct([s // x.itemsize for s in _heads(x).strides])
+    return _cuda.struct(tuple([s // x.itemsize for s in _heads(x).strides]))
 
 
 def _like(x: Any) -> Any:

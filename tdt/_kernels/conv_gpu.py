@@ -294,9 +294,9 @@ def _geometry(x: Any, w: Any, y: Any, how: dict[str, Any], parts: int = 1, each:
 def _launch(name: str, blocks: int, arrays: tuple, w: Any, how: dict[str, Any], *geometries: _Geometry) -> None:
     whole, kind = ("int", np.int32) if max(g.largest for g in geometries) < _cuda.MOST_INT else ("long long", np.int64)
     (sh, sw), (kh, kw) = _pairs(how)[0], _as_images(w).shape[2:]
-    source = f"typedef {whole} whole;\nenum {{ KH = {kh}, KW = {kw}, SH = {sh}, SW = {sw} }};\n{SOURCE}"
+    before = f"typedef {whole} whole;\nenum {{ KH = {kh}, KW = {kw}, SH = {sh}, SW = {sw} }};\n"
     structs = [_cuda.struct(g.numbers, kind) for g in geometries]
-    _cuda.of_type(source, name, arrays[0].dtype)((blocks,), (256,), (*arrays, *structs))
+    _cuda.of_type(SOURCE, name, arrays[0].dtype, before)((blocks,), (256,), (*arrays, *structs))
 
 
 def _tiles(rows: int, columns: int) -> int:

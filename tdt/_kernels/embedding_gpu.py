@@ -69,7 +69,7 @@ def embedding(table: Any, indices: Any, *, message: str) -> Any:
     largest = _backend.largest_index(xp, rows, message)
     places = xp.ascontiguousarray(indices, "q").reshape(-1)
     arrays = table.view(kind), places, out.view(kind), largest
-    kernel = _cuda.compiled(f"{_cuda.whole(out)[0]}typedef {name} word;\n{LOOKUP}", "embedding")
+    kernel = _cuda.compiled(LOOKUP, "embedding", f"{_cuda.whole(out)[0]}typedef {name} word;\n")
     kernel((_cuda.blocks_for(out.size),), (_cuda.THREADS,), (*arrays, out.size, rows, math.prod(shape)))
     return out
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -349,14 +349,13 @@ def layer_norm_vjp(g: Any, x: Any, w: Any, mean: Any, rstd: Any, g_mean: Any, g_
     return gx, gw if needs[1] else None, gb if needs[2] else None
 
 
-class _Channels:
-    """How the channels of dense (N, C, *) are gone over: sizes and steps as kernels take them, blocks and their threads."""
+class _Channels(NamedTuple):
+    """How the channels of dense (N, C, *) are gone over: blocks for each, threads of a block, sizes as kernels take them."""
 
-    def __init__(self, x: Any):
-        self.channels, self.count = x.shape[1], x.size // x.shape[1]
-        self.parts = -(-self.count // PART)
-        self.sizes = _cuda.struct((self.channels, self.count, math.prod(x.shape[2:]), self.parts))
-        self.threads = _cuda.threads_for(min(self.count, PART))
+    channels: int
+    parts: int
+    threads: int
+    sizes: Any
 
     def by_part(self, kernel: Callable[..., None], arrays: tuple, numbers: tuple) -> None:
         """Launch a kernel whose blocks join the parts of as many channels as there are tickets for."""
@@ -365,12 +364,20 @@ class _Channels:
             kernel((blocks,), (self.threads,), (*arrays, capture_gpu.tickets(), self.sizes, *numbers, first))
 
 
-def _steps(x: Any) -> Any:
+@functools.lru_cache(_cuda.MOST_STRUCTS)
+def _channels(shape: tuple[int, ...]) -> _Channels:
+    count = math.prod(shape) // shape[1]
+    parts = -(-count // PART)
+    sizes = _cuda.struct((shape[1], count, math.prod(shape[2:]), parts))
+    return _Channels(shape[1], parts, _cuda.threads_for(min(count, PART)), sizes)
+
+
+@functools.lru_cache(_cuda.MOST_STRUCTS)
+def _steps(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> Any:
     """How many elements lie between samples, channels and places of dense (N, C, *)."""
-    n, c, *rest = (s // x.itemsize for s in x.strides)
+    n, c, *rest = (s // itemsize for s in strides)
     # A dimension of one place may have any step, such as 0 where it was inserted.
-    along = min((step for step, size in zip(rest, x.shape[2:], strict=True) if size != 1), default=0)
-    return _cuda.struct((n, c, along))
+    return _cuda.struct((n, c, min((step for step, size in zip(rest, shape[2:], strict=True) if size != 1), default=0)))
 
 
 def batch_norm(x: Any, w: Any = None, b: Any = None, *, eps: float, running: tuple = (None, None), batches: Any = None,
@@ -378,40 +385,41 @@ def batch_norm(x: Any, w: Any = None, b: Any = None, *, eps: float, running: tup
     """`x` (N, C, *), contiguous or channels-last, normalised by the statistics of its channels: mean, 1 / √(variance + eps)
     and the unbiased variance. running: mean and variance that move towards these by `momentum`.
     batches: their number, an int64, to which 1 is added. Long channels take two launches, in which many blocks share each."""
-    xp, of, at = _backend.gpu(), _Channels(x), _steps(x)
+    xp, of, at = _backend.gpu(), _channels(x.shape), _steps(x.shape, x.strides, x.itemsize)
     out = xp.empty_like(x)
     mean, rstd, var = (xp.empty(of.channels, x.dtype) for _ in range(3))
-    numbers, kernel = (at, float(eps), float(momentum)), functools.partial(_cuda.of_type, OF_CHANNELS, dtype=x.dtype)
-    found = mean, rstd, var, *running, batches
+    numbers, found = (at, float(eps), float(momentum)), (mean, rstd, var, *running, batches)
     if of.parts == 1:
-        kernel("batch_norm")((of.channels,), (of.threads,), (x, w, b, out, *found, of.sizes, *numbers))
+        kernel = _cuda.of_type(OF_CHANNELS, "batch_norm", x.dtype)
+        kernel((of.channels,), (of.threads,), (x, w, b, out, *found, of.sizes, *numbers))
         return out, mean, rstd, var
-    of.by_part(kernel("batch_statistics"), (x, *found, xp.empty(2 * of.channels * of.parts, x.dtype)), numbers)
-    arguments = x, w, b, out, mean, rstd, of.sizes, at
-    kernel("batch_normalised")((of.channels * of.parts,), (of.threads,), arguments)
+    memory = xp.empty(2 * of.channels * of.parts, x.dtype)
+    of.by_part(_cuda.of_type(OF_CHANNELS, "batch_statistics", x.dtype), (x, *found, memory), numbers)
+    kernel = _cuda.of_type(OF_CHANNELS, "batch_normalised", x.dtype)
+    kernel((of.channels * of.parts,), (of.threads,), (x, w, b, out, mean, rstd, of.sizes, at))
     return out, mean, rstd, var
 
 
 def batch_norm_vjp(g: Any, x: Any, w: Any, mean: Any, rstd: Any, g_mean: Any, g_rstd: Any) -> tuple[Any, Any, Any]:
     """The gradients of x, w and b. g_mean, g_rstd: None where they have none."""
-    xp, of = _backend.gpu(), _Channels(x)
+    xp, of = _backend.gpu(), _channels(x.shape)
     gx, gw, gb = xp.empty_like(x), xp.empty(of.channels, x.dtype), xp.empty(of.channels, x.dtype)
-    steps, kernel = (_steps(x), _steps(g)), functools.partial(_cuda.of_type, OF_CHANNELS, dtype=x.dtype)
-    arguments = g, x, w, mean, rstd, g_mean, g_rstd, gx, gw, gb, of.sizes, *steps
-    if of.parts == 1:
-        kernel("batch_norm_vjp")((of.channels,), (of.threads,), arguments)
-        return gx, gw, gb
-    memory = xp.empty(2 * of.channels * of.parts, x.dtype)
-    of.by_part(kernel("batch_norm_sums"), (g, x, mean, rstd, gw, gb, memory), steps)
-    kernel("batch_norm_slopes")((of.channels * of.parts,), (of.threads,), arguments)
+    steps = _steps(x.shape, x.strides, x.itemsize), _steps(g.shape, g.strides, g.itemsize)
+    if of.parts > 1:
+        memory = xp.empty(2 * of.channels * of.parts, x.dtype)
+        sums = _cuda.of_type(OF_CHANNELS, "batch_norm_sums", x.dtype)
+        of.by_part(sums, (g, x, mean, rstd, gw, gb, memory), steps)
+    kernel = _cuda.of_type(OF_CHANNELS, "batch_norm_vjp" if of.parts == 1 else "batch_norm_slopes", x.dtype)
+    arrays = g, x, w, mean, rstd, g_mean, g_rstd, gx, gw, gb
+    kernel((of.channels * of.parts,), (of.threads,), (*arrays, of.sizes, *steps))
     return gx, gw, gb
 
 
 def channel_sums(g: Any) -> Any:
     """The sums of (N, C, *), contiguous or channels-last, over all dimensions but the channels; of half precision in float32."""
-    xp, of, letter = _backend.gpu(), _Channels(g), _cuda.LETTERS[g.dtype]
+    xp, of, letter = _backend.gpu(), _channels(g.shape), _cuda.LETTERS[g.dtype]
     dtype = np.dtype(np.float64 if letter == "d" else np.float32)
     out, memory = (xp.empty(size, dtype) for size in (of.channels, of.channels * of.parts))
-    kernel = _cuda.of_type(f"typedef {_cuda.STORED[letter]} stored;\n{SUMS}", "channel_sums", dtype)
-    of.by_part(kernel, (g, out, memory), (_steps(g),))
+    kernel = _cuda.of_type(SUMS, "channel_sums", dtype, f"typedef {_cuda.STORED[letter]} stored;\n")
+    of.by_part(kernel, (g, out, memory), (_steps(g.shape, g.strides, g.itemsize),))
     return out

@@ -45,7 +45,7 @@ def place(x: Any, out: Any, places: Sequence[tuple[int, int]], value: Any = 0) -
     for k, d in enumerate(order):
         start, step = places[d]
         z[:, k] = out.shape[d], start, step, x.shape[d], out.strides[d] // out.itemsize, x.strides[d] // x.itemsize
-    kernel = _cuda.compiled(f"{whole}typedef {name} word;\n{SOURCE}", "place")
+    kernel = _cuda.compiled(SOURCE, "place", f"{whole}typedef {name} word;\n")
     word = int(np.array(value, out.dtype).view(kind))
     blocks = _cuda.blocks_for(out.size)
     kernel(
@@ -112,7 +112,7 @@ def join(*parts: Any, dim: int) -> Any:
     begin[: len(parts)] = np.cumsum([0, *sizes[:-1]])
     for k, x in enumerate(parts):
         steps[k, : out.ndim] = [s // x.itemsize for s in x.strides]
-    kernel = _cuda.compiled(f"{whole}typedef {name} word;\n{JOIN}", "join")
+    kernel = _cuda.compiled(JOIN, "join", f"{whole}typedef {name} word;\n")
     arrays = *(x.view(kind) for x in parts), *(None,) * (PARTS - len(parts)), out.view(kind)
     numbers = out.size, out.ndim, dim, out.strides[dim] // out.itemsize
     kernel((_cuda.blocks_for(out.size),), (_cuda.THREADS,), (*arrays, *numbers, _cuda.opaque(z)))

@@ -151,8 +151,8 @@ def _launch(name: str, blocks: int, threads: int, images: Any, windows: Any, how
     window = "".join(f"#define {name} {f'((whole){value})' if constant else member}\n" for name, member, value in names)
     sizes = *images.shape[1:], *windows.shape[2:], kh, kw, sh, sw, *how["padding"], *how.get("dilation", (1, 1))
     structs = [_cuda.struct(sizes, kind)]
-    structs += [_cuda.struct([s // a.itemsize for s in a.strides], kind) for a in (from_, to)]
-    _cuda.of_type(whole + window + SOURCE, name, images.dtype)((blocks,), (threads,), (*arrays, *numbers, *structs))
+    structs += [_cuda.struct(tuple([s // a.itemsize for s in a.strides]), kind) for a in (from_, to)]
+    _cuda.of_type(SOURCE, name, images.dtype, whole + window)((blocks,), (threads,), (*arrays, *numbers, *structs))
 
 
 def max_pool(x: Any, *, ceil_mode: bool, **how: Any) -> Any:

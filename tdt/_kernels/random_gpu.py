@@ -69,7 +69,7 @@ def words(seed: int, offset: int, place: Any, count: int) -> Any:
     """32-bit words from block `offset` of four on, in uint64. place: as of `Philox.take`."""
     out = _backend.gpu().empty(count, np.uint64)
     if count:
-        kernel = _cuda.compiled(PHILOX + WORDS, "draw_words")
+        kernel = _cuda.compiled(WORDS, "draw_words", PHILOX)
         kernel((_cuda.blocks_for(-(-count // 4)),), (_cuda.THREADS,), (out, place, count, signed(seed), signed(offset)))
     return out
 

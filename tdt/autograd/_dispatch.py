@@ -43,6 +43,7 @@ DIFFERENTIABLE = frozenset(d.np for d in ALL_DTYPES + FLOAT8 if d.category >= FL
 NO_ATTRIBUTES: dict[str, Any] = {}
 MOST_UFUNCS = 1000  # of an op: by the values of its numbers
 ndarray = np.ndarray
+_ELSEWHERE = frozenset((ndarray, _backend.MetaArray, SparseCOO))
 _new = object.__new__
 BUILT_IN = type(len)  # of the functions of `_quick_elementwise`, whose results are in PyTorch's order
 
@@ -369,7 +370,9 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
     if recorded and xp is None and ndarray in map(type, arrays):
         operands, arrays = _moved_numbers(operands, arrays)
     edges, mask, nowhere = _edges_of(operands) if recorded and record and op.rules else NO_EDGES
-    if xp is None:
+    if xp is None and _are_on_the_gpu(arrays):
+        xp = _backend.gpu()
+    elif xp is None:
         if _backend.several_gpus() and (gpu := _backend.elsewhere(arrays)) is not None:
             with gpu:
                 return apply(op, operands, attributes, target)
@@ -392,7 +395,7 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
         if op.aux:
             result, *aux = result
     result = op.lay(xp, result, arrays) if op.lay is not None and target is None else result
-    if result.__class__ is ndarray and not inference:
+    if (result.__class__ is ndarray or result.__class__ is _backend.GpuArray) and not inference:
         out = _new(Tensor)
         out._a = result
         out._edge = out._view = out._grad = None
@@ -457,6 +460,12 @@ def record_results(op: Op, operands: tuple, arrays: tuple, attributes: dict, res
                 plan = plan_for(op, tuple([NoneType if a is None else a.dtype for a in arrays]), list(arrays))[1]
             _record(op, plan, mask, edges, operands, arrays, attributes, outs, nowhere)
     return outs
+
+
+def _are_on_the_gpu(arrays: list) -> bool:
+    """Whether all arrays are dense ones on the only GPU."""
+    kinds = {*map(type, arrays)}
+    return _backend.GpuArray in kinds and kinds.isdisjoint(_ELSEWHERE) and not _backend.several_gpus()
 
 
 def _of_other_kind(op: Op, arrays: list) -> Any:

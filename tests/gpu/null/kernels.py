@@ -27,8 +27,8 @@ class Checked:
     compiled.
     """
 
-    def __init__(self, source: str, name: str):
-        self.source, self.name, self.kernel = source, name, _compiled(source, name)
+    def __init__(self, source: str, name: str, before: str = ""):
+        self.source, self.name, self.kernel = before + source, name, _compiled(source, name, before)
         generated = name.startswith("elementwise_") and not EVERYTHING
         self.others = {} if generated else {arch: self._for(arch) for arch in ARCHITECTURES if arch != HERE}
 
