@@ -196,11 +196,11 @@ extern "C" __global__ void __launch_bounds__(1024) batch_statistics(
     const real* from = x + c * x_at.c;
     real* own = parts + c * z.parts * 2;
     const steps g_at = {0, 0, 0};
-    real sum = 0, squares = 0;
-    EACH_OF_PART(sum += from[at];)
-    sum = block_sum(sum) / (real)size;
-    EACH_OF_PART(const real value = from[at] - sum; squares += value * value;)
-    squares = block_sum(squares);
+    long_sum<real> values, around;
+    EACH_OF_PART(values += from[at];)
+    const real sum = block_sum(values.value()) / (real)size;
+    EACH_OF_PART(const real value = from[at] - sum; around += value * value;)
+    const real squares = block_sum(around.value());
     if (threadIdx.x == 0) own[2 * part] = sum, own[2 * part + 1] = squares;
     if (!is_last_of(tickets + c - first, (unsigned int)z.parts)) return;
     const volatile real* all = own;
@@ -265,11 +265,10 @@ extern "C" __global__ void __launch_bounds__(1024) batch_norm_sums(
     const long long here = gridDim.x / z.parts, part = blockIdx.x / here, c = first + blockIdx.x % here;
     const real *from = x + c * x_at.c, *grads = g + c * g_at.c, middle = mean[c];
     real* own = parts + c * z.parts * 2;
-    real slopes = 0, products = 0;
+    long_sum<real> slopes, products;
     EACH_OF_PART(slopes += grads[of_g]; products += grads[of_g] * (from[at] - middle);)
-    slopes = block_sum(slopes);
-    products = block_sum(products);
-    if (threadIdx.x == 0) own[2 * part] = slopes, own[2 * part + 1] = products;
+    const real of_slopes = block_sum(slopes.value()), of_products = block_sum(products.value());
+    if (threadIdx.x == 0) own[2 * part] = of_slopes, own[2 * part + 1] = of_products;
     if (!is_last_of(tickets + c - first, (unsigned int)z.parts)) return;
     const volatile real* all = own;
     double plain = 0, weighted = 0;
@@ -299,9 +298,9 @@ extern "C" __global__ void __launch_bounds__(1024) channel_sums(const stored* g,
     const stored* grads = g + c * g_at.c;
     real* own = parts + c * z.parts;
     const steps x_at = {0, 0, 0};
-    real sum = 0;
-    EACH_OF_PART(sum += load(grads[of_g]);)
-    sum = block_sum(sum);
+    long_sum<real> values;
+    EACH_OF_PART(values += load(grads[of_g]);)
+    const real sum = block_sum(values.value());
     if (threadIdx.x == 0) (z.parts > 1 ? own[part] : out[c]) = sum;
     if (z.parts == 1 || !is_last_of(tickets + c - first, (unsigned int)z.parts)) return;
     double total = 0;
