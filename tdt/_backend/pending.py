@@ -6,8 +6,15 @@ from typing import Any
 
 import numpy as np
 
-# (GPU, message, limit) → the largest index, read without sign; of each CUDA graph, whose keys are longer, that of all replays.
-_pending: dict[tuple, Any] = {}
+# (GPU, message, limit, stream) → the largest index, read without sign, and CuPy's stream that computes it; of each CUDA graph,
+# whose keys are longer, that of all replays.
+_pending: dict[tuple, tuple[Any, Any]] = {}
+
+
+def _current_stream() -> Any:
+    import cupy
+
+    return cupy.cuda.get_current_stream()
 
 
 def expect_below(bits: Any, limit: int, message: str) -> None:
@@ -15,28 +22,31 @@ def expect_below(bits: Any, limit: int, message: str) -> None:
 
     message: of the IndexError; {value} is the wrong index, {limit} the limit, {last} the last that is right.
     """
-    largest = bits.max()
-    key = bits.device.id, message, limit
-    known = _pending.get(key)
-    _pending[key] = largest if known is None else np.maximum(known, largest)  # of CuPy, as the operands are
+    largest, stream = bits.max(), _current_stream()
+    key = bits.device.id, message, limit, stream.ptr
+    if key in _pending:
+        largest = np.maximum(_pending[key][0], largest)  # of CuPy, as the operands are
+    _pending[key] = largest, stream
 
 
 def largest_index(xp: Any, limit: int, message: str) -> Any:
     """A uint64 on the current GPU, for a kernel to raise to the largest index that it meets: checked as by `expect_below`."""
-    key = xp.cuda.Device().id, message, limit
+    stream = _current_stream()
+    key = xp.cuda.Device().id, message, limit, stream.ptr
     if key not in _pending:
-        _pending[key] = xp.zeros((), np.uint64)
-    return _pending[key]
+        _pending[key] = xp.zeros((), np.uint64), stream
+    return _pending[key][0]
 
 
 def raise_pending() -> None:
-    """IndexError if an index since the last call was not below its limit."""
+    """IndexError if an index since the last call was not below its limit. Streams in which indices are checked are waited for."""
     while _pending:
-        (_, message, limit, *_), largest = _pending.popitem()
-        value, bits = int(largest.get()), 8 * largest.dtype.itemsize
+        (_, message, limit, *_), (largest, stream) = _pending.popitem()
+        with largest.device:
+            value, bits = int(largest.get(stream)), 8 * largest.dtype.itemsize
         if value >= limit:
-            for each in (largest, *_pending.values()):  # those of graphs are read again
-                with each.device:
+            for each, stream in ((largest, stream), *_pending.values()):  # those of graphs are read again
+                with each.device, stream:
                     each.fill(0)
             _pending.clear()
             value -= (value >> bits - 1) << bits  # a negative index is a large one without its sign
@@ -56,7 +66,7 @@ def over_replays(checks: dict, empty: Any) -> dict:
     It must be set to 0 when the graph is captured. empty: makes an array.
     """
     found = {}
-    for key, largest in checks.items():
+    for key, (largest, _) in checks.items():
         worst = empty(largest.shape, largest.dtype)
         np.maximum(worst, largest, out=worst)  # of CuPy, as the operands are
         found[*key, id(worst)] = worst
@@ -65,4 +75,5 @@ def over_replays(checks: dict, empty: Any) -> dict:
 
 def add(checks: dict) -> None:
     """Let checks of a CUDA graph wait too, whose largest indices a replay has just computed."""
-    _pending.update(checks)
+    stream = _current_stream()
+    _pending.update({key: (worst, stream) for key, worst in checks.items()})

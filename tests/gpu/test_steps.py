@@ -76,6 +76,17 @@ def test_an_index_out_of_range_is_an_error_at_the_next_read(what: str, read, cou
     read(x)  # once
 
 
+@pytest.mark.parametrize("what", WRONG)
+def test_an_index_out_of_range_in_another_stream_is_an_error_too(what: str):
+    compute, message = WRONG[what]
+    right, result = tdt.zeros(1, device="cuda"), []
+    with tdt.cuda.stream(tdt.cuda.Stream()):
+        result.append(compute())
+    with pytest.raises(IndexError, match=message):
+        right.item()
+    right.item()  # once
+
+
 def test_ignored_targets_have_no_part_as_on_the_cpu():
     x, y = tdt.randn(5, 3), tdt.tensor([0, -100, 2, 1, -100])
     for reduction in ("mean", "sum", "none"):
