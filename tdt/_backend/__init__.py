@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tdt._backend._gpu_memory import explain_failures
+from tdt._backend._gpu_memory import free_after as free_after
 from tdt._backend._malloc import keep_freed_memory
 from tdt._backend.device import CPU, META, device
 from tdt._backend.pending import add as add_pending  # noqa: F401

@@ -53,6 +53,25 @@ def graph_bytes() -> tuple[int, int]:
     return sum(pool.used_bytes() for pool in pools), sum(pool.total_bytes() for pool in pools)
 
 
+_used: list[tuple[Any, Any]] = []  # events of other streams, each with memory that is not free before
+
+
+def free_after(owner: Any, array: Any, stream: Any) -> None:
+    """Let the memory of an array be free only when the work is done that CuPy's `stream` has when `owner` is gone."""
+    weakref.finalize(owner, _hold, array.data.mem, array.device, stream).atexit = False
+
+
+def _hold(memory: Any, device: Any, stream: Any) -> None:
+    with device:
+        _used.append((stream.record(), memory))
+
+
+def _free_used() -> None:
+    for each in tuple(_used):
+        if each[0].done:
+            _used.remove(each)
+
+
 def explain_failures(cupy: ModuleType) -> None:
     """Let allocations that fail raise `OutOfMemoryError`; CuPy's own error comes after it has emptied its pool in vain."""
     cupy.cuda.set_allocator(_explaining(cupy, cupy.cuda.get_allocator()))
@@ -60,6 +79,8 @@ def explain_failures(cupy: ModuleType) -> None:
 
 def _explaining(cupy: ModuleType, allocate: Any) -> Any:
     def malloc(size: int) -> Any:
+        if _used:
+            _free_used()
         try:
             return allocate(size)
         except cupy.cuda.memory.OutOfMemoryError as error:

@@ -45,8 +45,8 @@ def raise_pending() -> None:
         with largest.device:
             value, bits = int(largest.get(stream)), 8 * largest.dtype.itemsize
         if value >= limit:
-            for each, stream in ((largest, stream), *_pending.values()):  # those of graphs are read again
-                with each.device, stream:
+            for each, its_stream in ((largest, stream), *_pending.values()):  # those of graphs are read again
+                with each.device, its_stream:
                     each.fill(0)
             _pending.clear()
             value -= (value >> bits - 1) << bits  # a negative index is a large one without its sign

@@ -80,6 +80,23 @@ def test_streams_and_events_order_work():
     assert event.query() and y.tolist() == [3, 3, 3, 3]
 
 
+def test_memory_that_another_stream_uses_is_free_when_its_work_is_done():
+    side, size = tdt.cuda.Stream(), 1 << 20
+    x = tdt.zeros(size, device="cuda")
+    with tdt.cuda.stream(side):
+        later = tdt.ones(3, device="cuda") + 1  # is not computed yet
+    for view in (x, x[1:]):
+        view.record_stream(side)
+    before = tdt.cuda.memory_allocated()
+    del x, view
+    assert tdt.cuda.memory_allocated() == before
+    side.synchronize()
+    tdt.zeros(1, device="cuda")
+    assert tdt.cuda.memory_allocated() <= before - 4 * size and later.tolist() == [2, 2, 2]
+    with pytest.raises(NotImplementedError, match="only a GPU has streams"):
+        tdt.zeros(1).record_stream(side)
+
+
 def test_memory_in_use_and_its_peak_are_counted():
     tdt.cuda.reset_peak_memory_stats()
     before = tdt.cuda.memory_allocated()

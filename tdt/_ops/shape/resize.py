@@ -249,6 +249,27 @@ def pin_memory(self: Tensor, device: Device = None) -> Tensor:
 
 
 @method()
+def record_stream(self: Tensor, stream: Any) -> None:
+    """Let the tensor's memory be used again only when the work is done that `stream` has when the tensor is gone.
+
+    For a tensor of a GPU that another stream uses than the one in which it was created: to that one its memory returns.
+
+    Args:
+        stream: a `tdt.cuda.Stream` of the tensor's GPU.
+    Raises:
+        NotImplementedError: when the tensor is not on a GPU.
+
+    >>> import tdt
+    >>> tdt.zeros(2).record_stream(None)
+    Traceback (most recent call last):
+    NotImplementedError: record_stream: the tensor is on cpu, and only a GPU has streams
+    """
+    if self._a.__class__ is not _backend.GpuArray:
+        raise NotImplementedError(f"record_stream: the tensor is on {self.device}, and only a GPU has streams")
+    _backend.free_after(self._st, self._a, stream._stream)
+
+
+@method()
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Replace each element by the result of a Python function of it; slow.
 

@@ -108,6 +108,10 @@ class MemoryPointer:
         self.ptr, self.owner = values.ctypes.data, _bytes(owner)
         self.offset = self.ptr - owner.ctypes.data
 
+    @property
+    def mem(self):
+        return self.owner
+
     def __add__(self, count):
         moved = object.__new__(MemoryPointer)
         moved.ptr, moved.owner, moved.offset = self.ptr + count, self.owner, self.offset + count
