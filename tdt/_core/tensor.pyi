@@ -1191,6 +1191,8 @@ class Tensor:
         """The reciprocal of each element, 1 / x."""
     def reciprocal_(self) -> Tensor:  # tdt/_ops/elementwise/math.py
         """In-place version of `reciprocal`."""
+    def record_stream(self, stream: Any) -> None:  # tdt/_ops/shape/resize.py
+        """Let the tensor's memory be used again only when the work is done that `stream` has when the tensor is gone."""
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Any:  # tdt/autograd/_variable.py
         """Call `hook(gradient)` whenever the gradient of this tensor is computed; a value it returns replaces the gradient."""
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Any:  # tdt/autograd/_variable.py

@@ -256,6 +256,7 @@ def record_stream(self: Tensor, stream: Any) -> None:
 
     Args:
         stream: a `tdt.cuda.Stream` of the tensor's GPU.
+    Shape: self (*); no result.
     Raises:
         NotImplementedError: when the tensor is not on a GPU.
 
