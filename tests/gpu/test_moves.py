@@ -44,6 +44,19 @@ def test_a_gradient_comes_back_over_both_moves():
     assert x.grad is not None and not x.grad.is_cuda and tdt.equal(x.grad, tdt.full((3, 4), 3.0))
 
 
+@pytest.mark.parametrize("repeats", [[2, 0, 3], [1], [0, 0, 0], [0, 2, 0]])
+def test_entries_are_repeated_as_often_as_a_tensor_says(repeats: list[int]):
+    x, results = tdt.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), []
+    for device in ("cpu", "cuda"):
+        leaf, times = x.detach().to(device).requires_grad_(), tdt.tensor(repeats, device=device)
+        out = leaf.repeat_interleave(times, 0)
+        out.square().sum().backward()
+        results.append([out.detach().cpu(), leaf.grad.cpu(), tdt.repeat_interleave(times).cpu()])
+    assert all(map(tdt.equal, *results))
+    empty = tdt.zeros(0, 2, device="cuda").repeat_interleave(tdt.tensor([3], device="cuda"), 0)
+    assert empty.shape == (0, 2)
+
+
 def test_operands_of_the_host_are_refused_but_numbers():
     x = tdt.ones(3, device="cuda")
     assert (x + tdt.tensor(2.0)).is_cuda

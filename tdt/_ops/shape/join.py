@@ -528,11 +528,19 @@ def repeat_interleave(
     if not isinstance(repeats, Tensor):
         result = unary(_repeat_each, x, {"dim": d, "times": repeats})
     else:
-        xp = _backend.namespace(x._a)
-        result = x.index_select(d, wrap(xp.repeat(xp.arange(n), xp.broadcast_to(times.reshape(-1), (n,)))))
+        result = x.index_select(d, wrap(_repeated(_backend.namespace(x._a), times.reshape(-1), n)))
     if output_size not in (None, result.shape[d]):
         raise RuntimeError(f"repeat_interleave: Invalid output_size, expected {result.shape[d]} but got {output_size}")
     return result
+
+
+def _repeated(xp: Any, times: Any, n: int) -> Any:
+    """The places 0 to n - 1, each as often as `times`, of one element or n, says."""
+    counts = xp.broadcast_to(times, (n,))
+    if not _backend.is_gpu(xp) or not n:
+        return xp.repeat(xp.arange(n), counts if n else 1)
+    ends = xp.cumsum(counts)  # CuPy repeats all as often
+    return xp.searchsorted(ends, xp.arange(int(ends[-1])), side="right")
 
 
 @front
