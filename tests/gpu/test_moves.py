@@ -45,7 +45,7 @@ def test_a_gradient_comes_back_over_both_moves():
 
 
 @pytest.mark.parametrize("repeats", [[2, 0, 3], [1], [0, 0, 0], [0, 2, 0]])
-def test_entries_are_repeated_as_often_as_a_tensor_says(repeats: list[int]):
+def test_entries_are_repeated_by_a_tensor_of_counts(repeats: list[int]):
     x, results = tdt.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), []
     for device in ("cpu", "cuda"):
         leaf, times = x.detach().to(device).requires_grad_(), tdt.tensor(repeats, device=device)
