@@ -251,7 +251,7 @@ def _diagonal(xp: ModuleType, x: Any, *, offset: int, dim1: int, dim2: int) -> A
 def _diagonal_of_array(x: ndarray, places: tuple[int, int, int]) -> ndarray:
     diagonal = x.diagonal(*places)
     if x.flags.writeable:  # which NumPy has locked
-        diagonal.flags.writeable = True
+        diagonal.setflags(write=True)
     return diagonal
 
 
