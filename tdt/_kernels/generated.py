@@ -134,7 +134,7 @@ class Function:
                 return out
         found = _rows_of(
             tuple([a.shape for a in arrays]), tuple([a.strides for a in arrays]), self.output.itemsize, self.grain,
-            None if out is None else out.strides,
+            None if out is None else _Layout(out.shape, out.strides),
         )  # fmt: skip
         if found is None:
             return None
@@ -166,21 +166,22 @@ def _rows_of(
     strides: tuple[tuple[int, ...], ...],
     size: int,
     grain: int,
-    out: tuple[int, ...] | None,
+    out: _Layout | None,
 ) -> tuple[tuple[int, ...], int | None, Plan] | None:
     """The result's shape, the number of the operand as which it lies (None: it is contiguous), and the loop.
 
-    None where operands that lie in different orders leave it to NumPy how the result lies, or the loop has too many dimensions.
+    None where operands that lie in different orders leave it to NumPy how the result lies, where an array for the result has not
+    its shape, and where the loop has too many dimensions.
 
     Args:
-        size: the bytes of the result's elements; out: its strides, if it is there.
+        size: the bytes of the result's elements; out: how it lies, if it is there.
         grain: as of `plan_of`.
     """
     try:
         shape = np.broadcast_shapes(*shapes)
     except ValueError:
         return None
-    if 0 in shape:
+    if 0 in shape or (out is not None and out.shape != shape):
         return None
     arrays = [_Layout(*each) for each in zip(shapes, strides, strict=True)]
     dims, like = range(len(shape)), None
@@ -196,7 +197,7 @@ def _rows_of(
     for d in reversed(dims):
         result[d] = step
         step *= shape[d]
-    plan = plan_of([*arrays, _Layout(shape, tuple(result) if out is None else out)], grain, cut=True)
+    plan = plan_of([*arrays, _Layout(shape, tuple(result)) if out is None else out], grain, cut=True)
     return None if plan is None else (shape, like, plan)
 
 

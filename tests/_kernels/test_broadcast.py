@@ -187,6 +187,27 @@ def test_an_operand_that_shares_other_memory_with_the_result_is_left_to_numpy():
         np.testing.assert_array_equal(function("multiply", x.dtype).run(operands, out), expected)
 
 
+@pytest.mark.parametrize("place", [(1, 300), (300,), (50, 1)])
+def test_an_array_for_the_result_that_has_not_its_shape_is_left_to_numpy(place):
+    x, around = values((50, 300), np.float32, 0), np.zeros(60 * 300, np.float32)
+    out = around[: int(np.prod(place))].reshape(place)
+    assert by_rows("add", out, x, out) is None
+    with pytest.raises(ValueError, match="output"):
+        function("add", x.dtype).run((out, x), out)
+    assert not around.any()
+    larger = np.zeros((2, 50, 300), np.float32)
+    assert function("add", x.dtype).run((x, x[:1]), larger) is larger
+    np.testing.assert_array_equal(larger, np.stack([x + x[:1]] * 2))
+
+
+def test_a_large_tensor_that_is_smaller_than_the_other_operand_is_not_written_to():
+    x, y = tdt.ones(1, 40000), tdt.ones(5, 40000)
+    for write in (x.add_, x.mul_, x.copysign_, lambda y: x.add_(y, alpha=0.5)):
+        with pytest.raises(RuntimeError, match="output with shape"):
+            write(y)
+    assert x.eq(1).all()
+
+
 def test_a_result_with_gaps_is_written_where_it_lies():
     x, row, out = values((50, 30), np.float32, 0), values((30,), np.float32, 1), np.zeros((50, 64), np.float32)
     for place in (out[:, 3:33], out[:, ::2][:, :30]):
