@@ -5,16 +5,14 @@ python -m benchmarks.conv --count 50 --only weight --family video --all
 
 Each pass alternates with PyTorch's; the figure of a pass is the median of the ratios, above 1 where tdt is faster.
 
-Below 0.95 with one thread on an AMD EPYC with AVX-512 (Zen 5; 810 passes of seeds 991101 and 7700451, processor time, beside
-programs that kept both cores busy five times over, which moves single figures by a fifth): 3.5 % of the passes, and 0.5 % below
-0.8. An Intel Xeon had 15 % and 3 % with seeds 60601 and 77123 before the last changes. Why:
+Below 0.95 with one thread on an AMD EPYC (Zen 5; seed 33871, processor time, beside programs that kept both cores busy several
+times over, which moves single figures by a fifth): 3.3 % of 450 passes, and 1.3 % below 0.8; with the vectors of both libraries
+limited to AVX2 5.6 % and 2.1 % of 390. An Intel Xeon had 15 % and 3 % with seeds 60601 and 77123 before several changes. Why:
 
 - passes of less than 0.1 ms: the call. That of `autograd.grad` alone takes 50 µs, as long as all of PyTorch's small ones.
-- weight gradients of few channels to hundreds, with a stride.
-- input gradients of 5 × 5 without padding, or with little, on small channels-last images: most numbers of the border are zeros.
+- depthwise convolutions of 7 × 7 on 7 × 7 pixels in batches: a row fills half of a vector of sixteen.
+- input gradients of 5 × 5 on small channels-last images, and on others with padding: most numbers of the border are zeros.
 - few channels of the result, channels-last: 12 of a vector's 16 numbers are used, and so are 4 channels of a stem's image.
-- 1 × 1 with two or three channels of the result: each number of the image is used so few times that its lines wait for the
-  memory, and for a weight gradient both operands are turned.
 - volumes with a stride of 2, whose copy with a border is larger than what is computed of it.
 - weight gradients of 1 × 1, channels-last, strided: the pixels that they use are copied.
 - large dilations, weight gradients: patches with a border of zeros, or a product for each cell of the kernel.
