@@ -226,8 +226,8 @@ def lazy(path: str, holder: Kernel | None = None) -> Callable:
     def call(*args: Any, **attributes: Any) -> Any:
         if not loaded:
             loaded.append(getattr(importlib.import_module(f"tdt._kernels.{module}"), name))
-            if holder is not None and holder.function is call:
-                holder.function = loaded[0]
+        if holder is not None and holder.function is call:
+            holder.function = loaded[0]
         return loaded[0](*args, **attributes)
 
     call.__name__ = call.__qualname__ = name

@@ -6,7 +6,8 @@ import numpy as np
 
 import tdt
 from tdt._kernels import ByShape, Kernel, chosen, enabled
-from tdt._kernels._registry import forget
+from tdt._kernels._layout import transposed
+from tdt._kernels._registry import forget, lazy
 
 
 def test_the_choice_by_shape_is_found_once_and_follows_settings_and_switches():
@@ -46,3 +47,13 @@ def test_a_convolution_has_the_same_bits_after_one_of_another_memory_order():
     forget()
     tdt.nn.functional.conv2d(x_last, w_last, padding=2)
     assert of_planes() == expected
+
+
+def test_a_kernel_has_its_modules_function_again_after_another_was_put_in_its_place():
+    found = Kernel(lambda arrays, attributes: True, len)
+    found.function = until_called = lazy("_layout:transposed", found)
+    x = np.ones((1, 2, 3), np.float32)
+    for _ in range(2):
+        found.function(x, 2, 3)
+        assert found.function is transposed
+        found.function = until_called
