@@ -11,13 +11,11 @@ earn that time back.
 
 from __future__ import annotations
 
+from tdt._kernels._arithmetic import add, add_to, arithmetic, fill, multiply, quick_arithmetic
 from tdt._kernels._arrays import (
     EXPAND,
     PRODUCT,
-    add,
-    add_to,
     argsorted,
-    arithmetic,
     bags,
     border_gradient,
     bordered,
@@ -26,7 +24,6 @@ from tdt._kernels._arrays import (
     copy_in_order,
     distances,
     entries,
-    fill,
     flat_index,
     fold_at_once,
     folded,
@@ -39,7 +36,6 @@ from tdt._kernels._arrays import (
     matrix_product,
     memory_order,
     moved,
-    multiply,
     paired,
     placed,
     polynomial,
@@ -49,7 +45,6 @@ from tdt._kernels._arrays import (
     prepared_polynomial,
     prepared_taken,
     product,
-    quick_arithmetic,
     ranked,
     reshaped,
     row_function,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from numpy import ndarray
 from tdt._backend.sums import total as _total
 from tdt._kernels._conditions import (
     FEW,
-    LARGE_ARITHMETIC,
     LARGE_BLAS,
     LARGE_EXTREMES,
     LARGE_FOLD,
@@ -32,10 +30,10 @@ from tdt._kernels._conditions import (
     mixed_matrices,
     vectors_of_eight,
 )
-from tdt._kernels._formulas import FLOAT32, LOWER, from_formula, narrow, widen
+from tdt._kernels._formulas import FLOAT32, LOWER, narrow, widen
 from tdt._kernels._launches import WATCH, watched_copy
 from tdt._kernels._registry import SWITCHES, Found, chosen, gpu_kernel, kernel, lazy
-from tdt._kernels._threads import MANY, THREADS
+from tdt._kernels._threads import THREADS
 
 
 def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any:
@@ -125,74 +123,6 @@ def _load_small_products() -> tuple:
 
         _small_products = (*map(quick, ufuncs()), parts(), parts().required, ufuncs())
     return _small_products
-
-
-def arithmetic(how: str) -> Callable[..., Any] | None:
-    """A ufunc of two operands for large arrays, repeated ones row by row and on all threads; None where there is none.
-
-    The second operand may be a number. An array for the result may follow.
-    """
-    if how not in ("add", "subtract", "multiply", "true_divide"):
-        return None
-    ufunc, runs = getattr(np, how), {}
-
-    def call(a: Any, b: Any, out: Any = None) -> Any:
-        if SWITCHES.kernels and a.__class__ is np.ndarray and (char := a.dtype.char) in "fd":
-            if b.__class__ is float and THREADS.count > 1:
-                b = np.array(b, char)
-            if b.__class__ is np.ndarray and b.dtype.char == char:
-                run = runs.get(char)
-                if run is None:
-                    run = runs[char] = _OF_TWO[how].function_for((a, b), {})[0].run
-                return run((a, b), out)
-        return ufunc(a, b, out)
-
-    return call
-
-
-def quick_arithmetic(how: str, dtype: Any) -> Any:
-    """As NumPy's ufunc `how`, for arrays of one type, in half the time for small ones; None where there is none."""
-    found = _OF_TWO[how].ufunc_for((np.empty(1, dtype),) * 2, {}) if dtype.char in "fd" else None
-    return found and found[0]
-
-
-def fill(a: Any, number: Any) -> None:
-    """a[...] = number, of an array of the CPU; many elements by vectors, which NumPy does not use for those of several bytes."""
-    if a.size >= MANY and a.itemsize in (4, 8) and a.dtype.kind in "fiu" and a.flags.c_contiguous and SWITCHES.kernels:
-        kind = "f" if a.itemsize == 4 else "d"  # whose bits are copied
-        if function := _filler(kind):
-            function.quick(np.array(number, a.dtype).view(kind), a.view(kind))
-            return
-    a.fill(number)
-
-
-def add(a: Any, b: Any) -> Any:
-    """a + b, of arrays."""
-    if a.__class__ is not np.ndarray:
-        return a + b
-    if a.dtype in LOWER and a.dtype == b.dtype:  # NumPy converts element by element
-        return _half_sum(np, a, b)
-    return a + b if a.size < LARGE_ARITHMETIC else _large_sum(a, b)
-
-
-def add_to(a: Any, b: Any) -> None:
-    """a += b, of arrays."""
-    if a.__class__ is np.ndarray and a.dtype == b.dtype and (a.dtype in LOWER or _is_large_and_apart(a, b)):
-        _half_sum(np, a, b, out=a)
-    else:
-        a += b
-
-
-def _is_large_and_apart(a: Any, b: Any) -> bool:
-    """Whether two arrays of a kernel's size have one shape, and no memory in common."""
-    if a.size < LARGE_ARITHMETIC or not (SWITCHES.kernels and a.__class__ is np.ndarray is b.__class__):
-        return False
-    return a.shape == b.shape and not np.may_share_memory(a, b)
-
-
-def multiply(a: Any, b: Any) -> Any:
-    """a · b, of arrays."""
-    return a * b if a.__class__ is not np.ndarray or a.size < LARGE_ARITHMETIC else _large_multiple(a, b)
 
 
 def folded(name: str, x: Any, axis: Any, keepdims: bool, dtype: Any = None, number: float = 0.0) -> Any:
@@ -597,18 +527,8 @@ polynomial, prepared_polynomial = lazy("recurrence_cpu:polynomial"), lazy("recur
 _row_scan, _column_scan = lazy("_row_scan:row_function"), lazy("_row_scan:column_function")
 _sort, _row_order = lazy("order_cpu:sort"), lazy("order_cpu:row_function")
 _argsort, _ranked = lazy("order_cpu:argsort"), lazy("order_cpu:ranked")
-_filler = lazy("generated:filler")
 _row_function, _fold_at_once = lazy("fold_cpu:row_function"), lazy("fold_cpu:at_once")
 for_arrays, _join, _join_of = lazy("_gufunc:for_arrays"), lazy("_join:join"), lazy("_join:join_of")
 _expand, _view_wrapper = lazy("_views:expand"), lazy("_views:view_wrapper")
 _logsumexp_over = lazy("fold_cpu:logsumexp")
 _fold_over, _variance_over = lazy("fold_cpu:fold"), lazy("fold_cpu:variance")
-_half_sum = from_formula("sum_of_two", lambda xp, a, b: a + b, 2, ())[0]
-_OF_TWO: dict[str, Any] = {
-    "add": _half_sum,
-    "subtract": from_formula("difference_of_two", lambda xp, a, b: a - b, 2, ())[0],
-    "multiply": from_formula("product_of_two", lambda xp, a, b: a * b, 2, ())[0],
-    "true_divide": from_formula("quotient_of_two", lambda xp, a, b: a / b, 2, ())[0],
-}
-_large_sum: Any = arithmetic("add")
-_large_multiple: Any = arithmetic("multiply")

@@ -1,0 +1,93 @@
+"""Arithmetic of two arrays, and numbers that fill one: of NumPy's or the generated functions, whichever is faster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tdt._kernels._conditions import LARGE_ARITHMETIC
+from tdt._kernels._formulas import LOWER, from_formula
+from tdt._kernels._registry import SWITCHES, lazy
+from tdt._kernels._threads import MANY, THREADS
+
+
+def arithmetic(how: str) -> Callable[..., Any] | None:
+    """A ufunc of two operands for large arrays, repeated ones row by row and on all threads; None where there is none.
+
+    The second operand may be a number. An array for the result may follow.
+    """
+    if how not in ("add", "subtract", "multiply", "true_divide"):
+        return None
+    ufunc, runs = getattr(np, how), {}
+
+    def call(a: Any, b: Any, out: Any = None) -> Any:
+        if SWITCHES.kernels and a.__class__ is np.ndarray and (char := a.dtype.char) in "fd":
+            if b.__class__ is float and THREADS.count > 1:
+                b = np.array(b, char)
+            if b.__class__ is np.ndarray and b.dtype.char == char:
+                run = runs.get(char)
+                if run is None:
+                    run = runs[char] = _OF_TWO[how].function_for((a, b), {})[0].run
+                return run((a, b), out)
+        return ufunc(a, b, out)
+
+    return call
+
+
+def quick_arithmetic(how: str, dtype: Any) -> Any:
+    """As NumPy's ufunc `how`, for arrays of one type, in half the time for small ones; None where there is none."""
+    found = _OF_TWO[how].ufunc_for((np.empty(1, dtype),) * 2, {}) if dtype.char in "fd" else None
+    return found and found[0]
+
+
+def fill(a: Any, number: Any) -> None:
+    """a[...] = number, of an array of the CPU; many elements by vectors, which NumPy does not use for those of several bytes."""
+    if a.size >= MANY and a.itemsize in (4, 8) and a.dtype.kind in "fiu" and a.flags.c_contiguous and SWITCHES.kernels:
+        kind = "f" if a.itemsize == 4 else "d"  # whose bits are copied
+        if function := _filler(kind):
+            function.quick(np.array(number, a.dtype).view(kind), a.view(kind))
+            return
+    a.fill(number)
+
+
+def add(a: Any, b: Any) -> Any:
+    """a + b, of arrays."""
+    if a.__class__ is not np.ndarray:
+        return a + b
+    if a.dtype in LOWER and a.dtype == b.dtype:  # NumPy converts element by element
+        return _half_sum(np, a, b)
+    return a + b if a.size < LARGE_ARITHMETIC else _large_sum(a, b)
+
+
+def add_to(a: Any, b: Any) -> None:
+    """a += b, of arrays."""
+    if a.__class__ is np.ndarray and a.dtype == b.dtype and (a.dtype in LOWER or _is_large_and_apart(a, b)):
+        _half_sum(np, a, b, out=a)
+    else:
+        a += b
+
+
+def _is_large_and_apart(a: Any, b: Any) -> bool:
+    """Whether two arrays of a kernel's size have one shape, and no memory in common."""
+    if a.size < LARGE_ARITHMETIC or not (SWITCHES.kernels and a.__class__ is np.ndarray is b.__class__):
+        return False
+    return a.shape == b.shape and not np.may_share_memory(a, b)
+
+
+def multiply(a: Any, b: Any) -> Any:
+    """a · b, of arrays."""
+    return a * b if a.__class__ is not np.ndarray or a.size < LARGE_ARITHMETIC else _large_multiple(a, b)
+
+
+_filler = lazy("generated:filler")
+_half_sum = from_formula("sum_of_two", lambda xp, a, b: a + b, 2, ())[0]
+_OF_TWO: dict[str, Any] = {
+    "add": _half_sum,
+    "subtract": from_formula("difference_of_two", lambda xp, a, b: a - b, 2, ())[0],
+    "multiply": from_formula("product_of_two", lambda xp, a, b: a * b, 2, ())[0],
+    "true_divide": from_formula("quotient_of_two", lambda xp, a, b: a / b, 2, ())[0],
+}
+_large_sum: Any = arithmetic("add")
+_large_multiple: Any = arithmetic("multiply")
