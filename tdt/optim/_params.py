@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from tdt import _backend
 from tdt._core.mode import enable_grad
 from tdt._core.sparse import SparseCOO
@@ -63,12 +65,13 @@ _NUMBERS = frozenset((float, int, bool))
 
 
 def number(value: Any) -> Any:
-    """An option that may be a one-element tensor, or a tuple of such, with Python numbers."""
+    """An option that may be a one-element tensor, a NumPy scalar, or a sequence of such, with Python numbers."""
     if value.__class__ in _NUMBERS:
         return value
-    if isinstance(value, tuple):
-        return value if _NUMBERS.issuperset(map(type, value)) else tuple(map(number, value))
-    return value.item() if isinstance(value, Tensor) else value
+    if isinstance(value, (tuple, list)):  # of a list another object, as its items may be replaced
+        is_fixed = isinstance(value, tuple) and _NUMBERS.issuperset(map(type, value))
+        return value if is_fixed else tuple(map(number, value))
+    return value.item() if isinstance(value, (Tensor, np.generic)) else value
 
 
 def check_rates(**options: Any) -> None:

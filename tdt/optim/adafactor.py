@@ -91,7 +91,7 @@ class Adafactor(TensorwiseOptimizer):
         step = float(self.state[p].get("step", 0)) + 1
         self.state[p]["step"] = wrap(np.asarray(step, scalar_dtypes(self.state[p], ["step"])[0]))
         alpha = max(eps2, _rms(p._a)) * min(lr, step**-0.5)
-        p._a *= 1 - lr * group["weight_decay"]
+        p._a *= 1 - lr * number(group["weight_decay"])
         fresh = step ** group["beta2_decay"]
         if g.ndim > 1:
             row = self._mean(p, "row_var", xp.mean(g * g, axis=-1, keepdims=True), fresh)

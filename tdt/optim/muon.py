@@ -89,7 +89,8 @@ class Muon(TensorwiseOptimizer):
                     )
 
     def _update(self, group: dict[str, Any], p: Any) -> None:
-        own, g, lr, momentum = self.state[p], p._grad._a, number(group["lr"]), group["momentum"]
+        own, g = self.state[p], p._grad._a
+        lr, momentum, decay = [number(group[name]) for name in ("lr", "momentum", "weight_decay")]
         if "momentum_buffer" not in own:
             own["momentum_buffer"] = zeros_like(p)
         buffer = own["momentum_buffer"]._a
@@ -97,7 +98,7 @@ class Muon(TensorwiseOptimizer):
         update = g + momentum * (buffer - g) if group["nesterov"] else buffer
         direction = _orthogonal(update, group["ns_coefficients"], group["ns_steps"], group["eps"])
         adjust = ADJUSTMENTS[group["adjust_lr_fn"] or "original"](*p.shape)
-        p._a *= 1 - lr * group["weight_decay"]
+        p._a *= 1 - lr * decay
         p._a -= (lr * adjust) * direction.astype(g.dtype)
 
 

@@ -169,6 +169,10 @@ def changes_betas(training):
     training.optimizer.param_groups[0]["betas"] = (0.8, 0.99)
 
 
+def takes_a_rate_of_numpy(training):
+    training.optimizer.param_groups[0]["lr"] = np.float64(0.02)
+
+
 def loads_state(training):
     training.optimizer.load_state_dict(copy.deepcopy(training.optimizer.state_dict()))
 
@@ -257,7 +261,7 @@ def test_a_backward_pass_that_cannot_be_recorded_to_its_end_has_the_gradients_of
 
 
 CHANGES = [
-    changes_rate, changes_betas, loads_state, loads_state_and_changes_rate,
+    changes_rate, changes_betas, takes_a_rate_of_numpy, loads_state, loads_state_and_changes_rate,
     loads_weights, replaces_weights, freezes, sets_count, clears_state, adds_decay,
     maximizes, takes_a_step, evaluates, adds_parameters, hooks_a_gradient, hooks_steps, multiplies_after_accumulation,
 ]  # fmt: skip
@@ -338,6 +342,16 @@ def test_a_change_between_steps_counts(change):
             training.run(batches(5))
             change(training)
             training.run(batches(6, seed=1))
+    assert own.bits() == compiled.bits()
+
+
+def test_a_coefficient_that_is_replaced_in_a_list_counts():
+    own, compiled = pair()
+    for training in (own, compiled):
+        training.optimizer.param_groups[0]["betas"] = [0.9, 0.999]
+        training.run(batches(8))
+        training.optimizer.param_groups[0]["betas"][0] = 0.5
+        training.run(batches(6, seed=1))
     assert own.bits() == compiled.bits()
 
 

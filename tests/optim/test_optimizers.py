@@ -129,6 +129,20 @@ def test_a_learning_rate_in_a_tensor_is_read_at_each_step():
     assert p.tolist() == [-0.75, -0.75]
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adam", "RMSprop", "NAdam", "Adagrad", "Adadelta", "Adafactor", "Muon"])
+def test_a_learning_rate_of_numpy_is_that_number(name):
+    def trained(rate):
+        p = tdt.nn.Parameter(tdt.arange(6.0).reshape(2, 3))
+        optimizer = getattr(tdt.optim, name)([p], lr=rate, weight_decay=rate)
+        for _ in range(12):  # the last ones by the kernel
+            optimizer.zero_grad()
+            (p**2).sum().backward()
+            optimizer.step()
+        return p.tolist()
+
+    assert trained(np.float64(0.02)) == trained(0.02)
+
+
 def test_the_closure_runs_first_with_gradients_on_and_its_loss_is_returned():
     p = tdt.ones(1, requires_grad=True)
     optimizer = tdt.optim.SGD([p], lr=0.1)
