@@ -112,7 +112,7 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
             if b is not a:
                 if b.__class__ is not ndarray or b.dtype is not dtype or t._st is storage:
                     return False
-                if b.shape != a.shape and not broadcasts:
+                if b.shape != a.shape and (not broadcasts or b.ndim > a.ndim):
                     return False
                 if (a.base is not b.base or b.base is not None) and may_share_memory(a, b):
                     return False
@@ -210,8 +210,10 @@ def write_result(x: Tensor, result: Tensor) -> None:
 
 
 def check_fits(x: Tensor, result: Tensor) -> None:
-    """Whether `result` may be stored in `x`; RuntimeError for another shape or a type that does not fit."""
+    """Whether `result` may be stored in `x`; RuntimeError for another shape, a type that does not fit, or no values."""
     a, r = x._a, result._a
+    if r.__class__ is _backend.MetaArray is not a.__class__ and not state.meta:
+        raise RuntimeError(f"Tensor on device meta is not on the expected device {x.device}!")
     if r.shape != a.shape:
         raise RuntimeError(f"output with shape {list(a.shape)} doesn't match the broadcast shape {list(r.shape)}")
     check_cast(result, x)
@@ -258,5 +260,7 @@ def write_out(op: Op, out: Any, operands: tuple, attributes: dict) -> Any:
     if len(results) != len(targets):
         raise TypeError(f"{op.name}(): argument 'out' must be a tuple of {len(results)} Tensors, got {len(targets)}")
     for t, r in zip(targets, results, strict=True):
+        if op.elementwise and any(t is x for x in operands):  # which keeps its shape
+            check_fits(t, r)
         store(t, r)
     return out

@@ -90,7 +90,7 @@ OF_OTHERS: dict[str, Any] = {
     "hypot": lambda x, y, z: x.hypot_(y),
 }
 SHAPES = [((), ()), ((5,), (5,)), ((4, 33), (33,)), ((4, 33), (4, 1)), ((4, 33), ()), ((3, 1, 17), (2, 1)), ((2, 3, 70), (3, 1)),
-          ((300, 40), (40,)), ((0, 3), (3,)), ((3,), (4, 3)), ((3,), (2,))]  # fmt: skip
+          ((300, 40), (40,)), ((0, 3), (3,)), ((3,), (4, 3)), ((3,), (2,)), ((), (1,)), ((3,), (1, 3))]  # fmt: skip
 LAYOUTS: dict[str, Any] = {
     "contiguous": lambda a: a,
     "columns": lambda a: a.transpose(0, -1),
@@ -206,3 +206,21 @@ def test_elements_under_a_mask_are_filled_as_pytorchs(dtype: str):
         if theirs is not None:
             np.testing.assert_array_equal(ours[0], theirs[0])
             assert ours[1] == theirs[1]
+
+
+def test_an_operand_keeps_its_shape_as_the_result_of_its_op():
+    torch = require_torch()
+    for lib in (tdt, torch):
+        for function in (lib.add, lib.maximum, lambda x, y, out, lib=lib: lib.add(x, y, alpha=0.5, out=out)):
+            x = lib.ones(3)
+            with pytest.raises(RuntimeError, match="output with shape"):
+                function(x, lib.ones(2, 3), out=x)
+            assert x.tolist() == [1, 1, 1]
+
+
+def test_tensors_without_values_are_not_stored_in_others():
+    x, y = tdt.ones(3), tdt.ones(3, device="meta")
+    for write in (x.add_, x.mul_, lambda y: x.lerp_(y, 0.5), lambda y: x.masked_fill_(y > 0, 2.0)):
+        with pytest.raises(RuntimeError, match="Tensor on device meta is not on the expected device cpu"):
+            write(y)
+    assert x.tolist() == [1, 1, 1] and x._version == 0
