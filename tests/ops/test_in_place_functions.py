@@ -208,6 +208,50 @@ def test_elements_under_a_mask_are_filled_as_pytorchs(dtype: str):
             assert ours[1] == theirs[1]
 
 
+FACTORS: dict[str, Any] = {
+    "2": lambda lib: 2, "0": lambda lib: 0, "-1": lambda lib: -1, "1.0": lambda lib: 1.0, "0.5": lambda lib: 0.5,
+    "True": lambda lib: True, "a tensor": lambda lib: lib.tensor(2), "NumPy's": lambda lib: np.float32(0.5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "add_", "sub_", "rsub"])
+@pytest.mark.parametrize("factor", FACTORS)
+def test_factors_of_any_type_give_pytorchs_results_and_errors(name: str, factor: str):
+    torch = require_torch()
+
+    def result(lib: Any, first: str, second: str) -> Any:
+        x = lib.tensor([1, 0, 1], dtype=getattr(lib, first))
+        y = lib.tensor([1, 1, 0], dtype=getattr(lib, second))
+        try:
+            out = getattr(x if name.endswith("_") else lib, name)(
+                *([] if name.endswith("_") else [x]), y, alpha=FACTORS[factor](lib)
+            )
+        except RuntimeError:
+            return None
+        return str(out.dtype).removeprefix(f"{lib.__name__}."), out.tolist()
+
+    dtypes = ("bool", "uint8", "int64", "float16", "float32", "complex64")
+    for first in dtypes:
+        for second in dtypes:
+            assert result(tdt, first, second) == result(torch, first, second), (first, second)
+
+
+@pytest.mark.parametrize("factor", [0.5, 2])
+def test_sparse_tensors_are_added_with_a_factor(factor: float):
+    torch = require_torch()
+
+    def results(lib: Any) -> list:
+        x, y = lib.tensor([[1.0, 0.0], [0.0, 3.0]]), lib.tensor([[0.0, 2.0], [0.0, 5.0]]).to_sparse()
+        both = [
+            lib.add(x, y, alpha=factor),
+            lib.sub(x.to_sparse(), y, alpha=factor),
+            x.to_sparse().add_(y, alpha=factor),
+        ]
+        return [(each.is_sparse, each.to_dense().tolist()) for each in [*both, x.sub_(y, alpha=factor)]]
+
+    assert results(tdt) == results(torch)
+
+
 def test_an_operand_keeps_its_shape_as_the_result_of_its_op():
     torch = require_torch()
     for lib in (tdt, torch):

@@ -5,10 +5,13 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import FLOATING, FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, REAL_NUMBERS
 from tdt._core.methods import function_alias, method
 from tdt._core.old_arguments import accepts_old_order
+from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import Tensor
 from tdt._kernels import multiply as multiply_arrays
 from tdt._ops._common import Number, conj
@@ -36,7 +39,7 @@ def _minus(xp: ModuleType, x: Any, y: Any, *, alpha: Any) -> Any:
 
 @op(ufunc="add", lower=_plus, rounds_numbers=True, sparse_gradients=True)
 def _add(xp: ModuleType, x: Any, y: Any, *, alpha: Any = 1, out: Any = None) -> Any:
-    if alpha != 1 or alpha is True:
+    if alpha.__class__ is not int or alpha != 1:
         y = _scaled(x, y, alpha)
     if out is not None:
         return xp.add(x, y, out=out)
@@ -76,7 +79,7 @@ def _is_one_pass(x: Any, y: Any, alpha: Any) -> bool:
     if alpha.__class__ is not float or not isinstance(x, Tensor) or not isinstance(y, Tensor):
         return False
     dtype = x._a.dtype
-    return dtype.char in "fd" and y._a.dtype is dtype
+    return dtype.char in "fd" and y._a.dtype is dtype and SparseCOO not in (x._a.__class__, y._a.__class__)
 
 
 def _refuse_bools(*types: Any) -> None:
@@ -89,7 +92,7 @@ def _refuse_bools(*types: Any) -> None:
 
 @op(dtypes=NUMBERS, check=_refuse_bools, ufunc="subtract", lower=_minus, rounds_numbers=True, sparse_gradients=True)
 def _sub(xp: ModuleType, x: Any, y: Any, *, alpha: Any = 1, out: Any = None) -> Any:
-    if alpha != 1 or alpha is True:
+    if alpha.__class__ is not int or alpha != 1:
         y = _scaled(x, y, alpha)
     return x - y if out is None else xp.subtract(x, y, out=out)
 
@@ -106,13 +109,15 @@ def _scaled(x: Any, y: Any, alpha: Any) -> Any:
     kind = dtype.kind
     if alpha.__class__ is float and kind == "f":
         return y * alpha
+    if isinstance(alpha, np.generic):
+        alpha = alpha.item()
     if isinstance(alpha, bool) and kind != "b":
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
     if isinstance(alpha, float) and kind in "biu":
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if isinstance(alpha, complex) and kind != "c":
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
-    return y * wrapped(alpha, y)
+    return y * wrapped(bool(alpha) if kind == "b" else alpha, y)
 
 
 def wrapped(number: Any, like: Any) -> Any:
