@@ -20,17 +20,16 @@ def arithmetic(how: str) -> Callable[..., Any] | None:
     """
     if how not in ("add", "subtract", "multiply", "true_divide"):
         return None
-    ufunc, runs = getattr(np, how), {}
+    ufunc, functions = getattr(np, how), {}
 
     def call(a: Any, b: Any, out: Any = None) -> Any:
         if SWITCHES.kernels and a.__class__ is np.ndarray and (char := a.dtype.char) in "fd":
             if b.__class__ is float and THREADS.count > 1:
                 b = np.array(b, char)
             if b.__class__ is np.ndarray and b.dtype.char == char:
-                run = runs.get(char)
-                if run is None:
-                    run = runs[char] = _OF_TWO[how].function_for((a, b), {})[0].run
-                return run((a, b), out)
+                if (function := functions.get(char)) is None:
+                    function = functions[char] = _OF_TWO[how].function_for((a, b), {})[0]
+                return function.run((a, b), out)
         return ufunc(a, b, out)
 
     return call
