@@ -140,14 +140,14 @@ class Gradients:
                     )
                 self.empty.add(place)
             own, strides = walk.lies[place]
-            if isinstance(before, str):
-                name, function, names = program.name(grad._a), _kernels.add, (before, name)
-                program.call(function, names, (name,))
-                recorder.is_written(grad)
-            elif strides != grad._a.strides or sum(map(own.shares, others)) > 1:
+            if strides != grad._a.strides or (not isinstance(before, str) and sum(map(own.shares, others)) > 1):
                 copied = program.name(grad._a)
                 program.call(_kernels.copy_in_order, (name, f"r{place}"), (copied,))
                 name = copied
+            if isinstance(before, str):  # of two arrays that lie as the leaf: the sum does, too
+                name, names = program.name(grad._a), (before, name)
+                program.call(_kernels.add, names, (name,))
+                recorder.is_written(grad)
             self.names[place] = name
             recorder.places.name(grad._a, name)
             recorder.sees(grad)

@@ -479,6 +479,27 @@ def test_a_sum_of_two_backward_passes_and_a_gradient_that_both_leaves_share():
     assert train(True) == train(False)
 
 
+def test_a_sum_of_two_backward_passes_lies_as_the_parameter():
+    def train(compiles):
+        tdt.manual_seed(0)
+        w = nn.Parameter(tdt.randn(20, 5).t())
+        optimizer, strides = tdt.optim.SGD([w], lr=0.1), []
+
+        def step(x, y):
+            optimizer.zero_grad()
+            for part in (x, x * 2):
+                F.cross_entropy(F.linear(part, w), y).backward()
+            optimizer.step()
+
+        step = tdt.compile(step, fullgraph=True) if compiles else step
+        for _ in range(5):
+            step(tdt.randn(8, 20), tdt.randint(0, 5, (8,)))
+            strides.append(w.grad.stride())
+        return strides, w.tolist()
+
+    assert train(True) == train(False)
+
+
 def test_gradients_that_the_user_holds_stay_as_they_were():
     training = Training(compiled=True)
     saved = []
