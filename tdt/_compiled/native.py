@@ -18,6 +18,7 @@ import numpy as np
 
 from tdt._compiled.program import Program
 from tdt._compiled.trials import (
+    FAILURES,
     Trial,
     TriedUpdate,
     arrays_in,
@@ -192,6 +193,8 @@ class Native:
                 else:
                     with _same_draws(self.generators) as states:
                         trials.append(Trial(each, self.program.constants, values, states))
+        except FAILURES:  # of the function, too: Python raises it, when all before is done that a call does
+            return False
         finally:
             for trial in reversed(trials):
                 trial.undo()

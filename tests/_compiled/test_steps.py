@@ -832,3 +832,27 @@ def test_a_caught_error_leaves_versions_and_gradients_as_eager(clears):
         return found
 
     assert run(True) == run(False)
+
+
+@pytest.mark.parametrize("turn", range(5))
+def test_an_error_in_any_call_leaves_what_came_before_it(turn):
+    def run(compiles):
+        tdt.manual_seed(0)
+        layer, buffer = nn.Linear(12, 20), tdt.ones(20)
+
+        def loss_of(x, y):
+            output = layer(x)
+            buffer.mul_(0.5)
+            return F.cross_entropy(F.dropout(output + buffer, 0.3), y)
+
+        call, found = tdt.compile(loss_of, fullgraph=True) if compiles else loss_of, []
+        for k in range(7):
+            y = tdt.full((8,), 99 if k == turn else 1)
+            try:
+                found.append(call(tdt.randn(8, 12), y).item())
+            except IndexError:
+                found.append(None)
+            found += [buffer[0].item(), buffer._version, tdt.get_rng_state().tolist()]
+        return found
+
+    assert run(True) == run(False)
