@@ -145,22 +145,29 @@ def _arguments_of(frame: FrameType) -> tuple[tuple, dict[str, Any]]:
     return args, kwargs
 
 
-def as_shape(args: tuple[Any, ...]) -> tuple[int, ...]:
-    """Sizes passed as `f(2, 3)` or `f((2, 3))`, as a tuple of ints; TypeError for anything else."""
+def as_shape(args: tuple[Any, ...], least: int = -sys.maxsize) -> tuple[int, ...]:
+    """Sizes passed as `f(2, 3)` or `f((2, 3))`, as a tuple of ints; TypeError for anything else.
+
+    RuntimeError for a size below `least`: NumPy takes any negative one for -1.
+    """
     if len(args) == 1 and args[0].__class__ is tuple:
         args = args[0]
     for size in args:
-        if size.__class__ is not int:
+        if size.__class__ is not int or size < least:
             break
     else:
         return args
     try:
         if len(args) == 1 and not hasattr(args[0], "__index__"):
             args = tuple(args[0])
-        return tuple(map(operator.index, args))
+        sizes = tuple(map(operator.index, args))
     except TypeError:
         check_call()
         raise
+    for place, size in enumerate(sizes):
+        if size < least:
+            raise RuntimeError(f"invalid shape dimension {size} at index {place} of shape {list(sizes)}")
+    return sizes
 
 
 def as_numbers(name: str, settings: dict[str, Any]) -> dict[str, Any]:

@@ -129,3 +129,14 @@ def test_a_part_of_equal_size_may_be_written_to_as_pytorchs(name, sections):
         return [part.tolist() for part in parts], g.tolist()
 
     assert outcome(tdt) == outcome(require_torch())
+
+
+@pytest.mark.parametrize("sizes", [(-2,), (-2, 3), (6, -3)])
+@pytest.mark.parametrize("name", ["view", "reshape"])
+def test_a_size_below_minus_one_is_no_shape(name, sizes):
+    messages = []
+    for lib in (tdt, require_torch()):
+        with pytest.raises(RuntimeError) as caught:
+            getattr(lib.arange(6).reshape(2, 3), name)(*sizes)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]

@@ -42,8 +42,6 @@ def _reshape(xp: ModuleType, x: Any, *, shape: tuple[int, ...]) -> Any:
 
 def _misfit(shape: Sequence[int], size: int) -> RuntimeError:
     """Why `size` elements do not fill `shape`."""
-    if any(n < -1 for n in shape):
-        return RuntimeError(f"invalid shape dimension {min(shape)}")
     if list(shape).count(-1) > 1:
         return RuntimeError("only one dimension can be inferred")
     if -1 in shape and size == 0:
@@ -96,7 +94,7 @@ def view(input: Tensor, *shape: int | Sequence[int] | _dtype.dtype, dtype: _dtyp
     if dtype is None and shape and shape[0].__class__ is _dtype.dtype and len(shape) == 1:
         dtype = shape[0]
     if dtype is None:
-        shape = as_shape(shape)
+        shape = as_shape(shape, -1)
         return view_of(_view, input, {"shape": shape}, ndarray.reshape, shape)
     if dtype is input.dtype:
         return _view(input, shape=input._a.shape)
@@ -135,7 +133,7 @@ def reshape(input: Tensor, shape: int | Sequence[int]) -> Tensor:
     >>> tdt.reshape(tdt.arange(6), (3, 2)).shape
     tdt.Size([3, 2])
     """
-    shape = as_shape((shape,))
+    shape = as_shape((shape,), -1)
     try:
         return view_of(_reshape, input, {"shape": shape}, reshaped, shape)
     except RuntimeError:
