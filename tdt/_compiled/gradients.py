@@ -231,6 +231,7 @@ class Changes:
         self.written = [roots[place] for place in written]
         self.tensors = [roots[place] for place in written if place not in omitted]
         self.read = [place not in cleared for place in gradients]
+        self.updates = updates
         self.states = [a for update in updates for a in update.state_arrays()]
         self.leaves = [roots[place] for place in gradients]
         self.generators = generators
@@ -243,11 +244,12 @@ class Changes:
             [t._grad if is_read else None for t, is_read in zip(self.leaves, self.read, strict=True)],
             [g.state_array() for g in self.generators],
             [t._st.version for t in self.written],
+            [update.restores_fresh() for update in self.updates],
         )
 
     def put(self, values: tuple) -> None:
         """Set all to values that `now` gave."""
-        tensors, states, gradients, generators, versions = values
+        tensors, states, gradients, generators, versions, restores = values
         for t, old in zip(self.tensors, tensors, strict=True):
             t._a[...] = old
         for t, version in zip(self.written, versions, strict=True):
@@ -258,6 +260,8 @@ class Changes:
             t._grad = grad
         for g, drawn in zip(self.generators, generators, strict=True):
             g.set_state_array(drawn)
+        for restore in filter(None, restores):
+            restore()
 
     def values(self) -> tuple:
         """What it all is now, for `difference`."""

@@ -246,6 +246,17 @@ class Plan:
             return arrays
         return [to_last(a) if last else a for a, last in zip(arrays, self.last, strict=True)]
 
+    def restores_fresh(self) -> Callable[[], None]:
+        """What lets state that no step has used yet, as it is now, be such again, whatever steps are taken until then."""
+        fresh, slabs = self._fresh, [(slab.fresh, [*slab.fresh]) for slab, *_ in self._runs]
+
+        def restore() -> None:
+            self._fresh, self._known = fresh, None
+            for now, before in slabs:
+                now[:] = before
+
+        return restore
+
     def advance(self, step: Callable[..., tuple[tuple, tuple]]) -> list[tuple]:
         """Count a step; returns the numbers of each parameter. step: as of `next_numbers`."""
         numbers, keep = self.next_numbers(step)

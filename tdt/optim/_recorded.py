@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,10 @@ class Update:
             self.optimizer._plan(self.group, self.params)
         states = [self.optimizer.state.get(p, {}) for p in self.params]
         return [value._a for state in states for value in state.values() if isinstance(value, Tensor)]
+
+    def restores_fresh(self) -> Callable[[], None] | None:
+        """As of the plan of its parameters, after `state_arrays`."""
+        return self.optimizer._plan(self.group, self.params).restores_fresh() if self.params else None
 
     def taped(self, grads: list[Any]) -> TapedUpdate | None:
         """The update by gradients in these arrays, on a tape; None where NumPy is to compute some of it."""

@@ -834,6 +834,27 @@ def test_a_caught_error_leaves_versions_and_gradients_as_eager(clears):
     assert run(True) == run(False)
 
 
+def test_a_first_step_that_is_compared_has_no_dampening():
+    def run(compiles):
+        ps = [nn.Parameter(tdt.tensor([1.0, k])) for k in range(2)]
+        optimizer, found = tdt.optim.SGD(ps, lr=0.05, momentum=0.5, dampening=0.1), []
+
+        def step(x):
+            optimizer.zero_grad()
+            sum((p * x).square().sum() for p in ps).backward()
+            optimizer.step()
+
+        step = tdt.compile(step, fullgraph=True) if compiles else step
+        for turn in range(5):
+            if turn == 1:  # the call that is computed both ways
+                optimizer.state.pop(ps[1])
+            step(tdt.tensor(0.5))
+            found += [p.tolist() for p in ps]
+        return found
+
+    assert run(True) == run(False)
+
+
 @pytest.mark.parametrize("turn", range(5))
 def test_an_error_in_any_call_leaves_what_came_before_it(turn):
     def run(compiles):
