@@ -201,6 +201,7 @@ ANYTHING = {
     "objects of the user's": "load save apply_ map_ map2_ lobpcg as_subclass _make_subclass compile",
     "arguments in several orders, as in PyTorch": "to new type einsum __new__ set_default_tensor_type to_sparse",
     "refuse every call": "to_sparse_bsc to_sparse_bsr to_sparse_csc",
+    "a stream of tdt.cuda, which the core does not import": "record_stream",
     "autograd's own objects": "grad_fn register_hook register_post_accumulate_grad_hook __init__ _cdata",
 }
 
