@@ -166,6 +166,14 @@ class Loops(Emitter):
             self.lines.append("all:")
         self._call_some(firsts, advances, row_steps, start, "%rows", "rests")
         self.lines += [f"  br i1 {rest}, label %head, label %done"]
+        self._by_chunks(sizes, firsts, steps, row_steps, buffers, start)
+        self.lines += ["done:", "  ret void", "}"]
+        return "\n".join(self.lines)
+
+    def _by_chunks(
+        self, sizes: list[int], firsts: list[str], steps: list[str], row_steps: list[str], buffers: list[str], start: str
+    ) -> None:  # fmt: skip
+        """Compute each row from the element `start` on, copied into the buffers and back element by element."""
         self.lines += [
             "head:",
             "  %row = phi i64 [ 0, %rests ], [ %next_row, %end ]",
@@ -205,11 +213,7 @@ class Loops(Emitter):
             "end:",
             "  %next_row = add i64 %row, 1",
             "  br label %head",
-            "done:",
-            "  ret void",
-            "}",
         ]
-        return "\n".join(self.lines)
 
     def _are_apart(self, firsts: list[str]) -> str:
         """Whether no output is an input."""
