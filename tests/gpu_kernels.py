@@ -18,8 +18,10 @@ import numpy as np
 
 import tdt
 from tdt import nn
+from tdt._compiled.captured import Captured
 from tdt._kernels import cudnn_gpu
 from tdt.nn import functional as F
+from tests.gpu.chains import CHAINS
 
 ROOT = Path(__file__).resolve().parents[1]
 # An error may be so many times that of the CPU's float32, and so large at least, relative to the largest magnitude.
@@ -208,6 +210,29 @@ def check_graphs(target: str, done: Container[str] = ()) -> Iterator[tuple[str, 
 def check_compiled(target: str, done: Container[str] = ()) -> Iterator[tuple[str, str | None]]:
     """The same for whole steps, and for losses with their gradients, that `tdt.compile` captures."""
     yield from _compared(target, ("step", "loss"), done)
+
+
+def check_chains(target: str, done: Container[str] = ()) -> Iterator[tuple[str, str | None]]:
+    """Whether chains of elementwise kernels, which are one launch in a CUDA graph, have the bits of single ones."""
+    for (name, make), backward in itertools.product(CHAINS.items(), (False, True)):
+        title = f"{name}, with gradients" if backward else name
+        if title in done:
+            continue
+        try:
+            step = make(backward, 64)
+            expected = [t.cpu().numpy() for t in step()]
+            captured = Captured(lambda places, step=step: step(), [], 0)
+            captured.graph.launch()
+            found = [t.cpu().numpy() for t in captured.result]
+            agree = all(map(np.array_equal, found, expected))
+            yield (
+                title,
+                None
+                if agree
+                else f"differ by {max(np.abs(a - b).max() for a, b in zip(found, expected, strict=True))}",
+            )
+        except Exception as error:  # noqa: BLE001 - that is what is looked for
+            yield title, f"{type(error).__name__}: {error}".partition("\n")[0]
 
 
 def _compared(target: str, ways: tuple[str, ...], done: Container[str]) -> Iterator[tuple[str, str | None]]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import tdt
-from tests import gpu_kernels, gpu_results, gpu_speed, gpu_workers
+from tests import gpu_kernels, gpu_results, gpu_speed, gpu_workers, programs_on_gpu, runs_on_gpu
 from tests.gpu_results import RESTART, Results
 
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "gpu_check"
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     warnings.simplefilter("ignore", RuntimeWarning)
     tdt.backends.cudnn.allow_tf32 = False  # float32 is held to the CPU's
     if args.lines:
-        return _print_ops(args)
+        return _print_op_database(args) if args.only == "op database" else _print_ops(args)
     name = tdt.cuda.get_device_name(args.device) if args.device.startswith("cuda") else "the CPU itself"
     print(f"\n{args.only}: tdt {tdt.__version__} on {args.device}, {name}", flush=True)
     results = Results(args.results, args.command, args.only, args.again)
@@ -79,7 +79,10 @@ NAMED: dict[str, Callable[[str, Any], Checks]] = {
     "kernels": gpu_kernels.check_kernels,
     "cudnn": gpu_kernels.check_cudnn,
     "graphs": gpu_kernels.check_graphs,
+    "chains": gpu_kernels.check_chains,
     "compiled": gpu_kernels.check_compiled,
+    "runs": runs_on_gpu.check_runs,
+    "programs": programs_on_gpu.check_programs,
     "checkpoints": gpu_kernels.check_checkpoints,
     "nccl": _nccl,
 }
@@ -88,7 +91,12 @@ NAMED: dict[str, Callable[[str, Any], Checks]] = {
 def named(args: argparse.Namespace, results: Results) -> int:
     """Run a stage of `NAMED`; how many checks failed."""
     record, late = results.record, 0
-    for name, wrong in NAMED[args.only](args.device, {*record}):
+    left_out: set[str] = set()
+    if args.only == "runs" and args.runs:
+        left_out = {*runs_on_gpu.RUNS} - {*args.runs}
+    if args.only == "programs" and args.ops:
+        left_out = {*programs_on_gpu.names()} - {*args.ops}
+    for name, wrong in NAMED[args.only](args.device, {*record} | left_out):
         record[name] = wrong
         results.save()
         print(f"{args.only}, {name}: {wrong or 'agrees'}", flush=True)
@@ -138,6 +146,46 @@ def _print_ops(args: argparse.Namespace) -> int:
         checks = list(check_ops(tdt.device(args.device), [name], args.dtypes, args.values))
         print(json.dumps({"checks": [dataclasses.asdict(check) for check in checks]}), flush=True)
         if any(check.wrong for check in checks):
+            try:
+                look_after(args, name)
+            except LostGpuError:
+                return RESTART
+    return 0
+
+
+def op_database(args: argparse.Namespace, results: Results) -> int:
+    """Check the op database of PyTorch; how many of its ops failed, and 1 for those that the time did not suffice for."""
+    record = results.record
+    if not importlib.util.find_spec("torch"):
+        print("PyTorch, which has the op database, is not installed")
+        return 0
+    from tests.opdb_on_gpu import OPS
+
+    left = {name for name in OPS if name not in record and (not args.ops or name in args.ops)}
+    command = [sys.executable, str(SCRIPT), "--only", args.only, "--lines", "--device", args.device]
+    command += [*([] if args.values else ["--no-values"]), "--ops"]
+    saved = time.monotonic()
+    for name, found in gpu_workers.check_in_processes(command, sorted(left), min(args.jobs, len(left)), args.until):
+        left.discard(name)
+        record[name] = found if isinstance(found, str) else "; ".join(found["wrong"]) or None
+        if record[name] is not None:
+            print(f"{name}: {record[name]}", flush=True)
+        if time.monotonic() > saved + 5:
+            results.save()
+            saved = time.monotonic()
+    failed = sum(wrong is not None for wrong in record.values())
+    print(f"op database: {len(record) - failed} of {len(record)} agree, {len(left)} were not reached", flush=True)
+    return failed + (len(left) > 0)
+
+
+def _print_op_database(args: argparse.Namespace) -> int:
+    """What a process of `op_database` prints: what is wrong with each op, a line each."""
+    from tests.opdb_on_gpu import check
+
+    for name in args.ops:
+        wrong = check(name, args.device, args.values)
+        print(json.dumps({"wrong": wrong}), flush=True)
+        if wrong:
             try:
                 look_after(args, name)
             except LostGpuError:
@@ -265,4 +313,11 @@ def reserve(args: argparse.Namespace, results: Results) -> int:
     return 0
 
 
-OTHERS = {"ops": ops, "configs": configs, "sanitizer": sanitizer, "speed": speed, "reserve": reserve}
+OTHERS = {
+    "ops": ops,
+    "op database": op_database,
+    "configs": configs,
+    "sanitizer": sanitizer,
+    "speed": speed,
+    "reserve": reserve,
+}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
+import itertools
 import math
 import pkgutil
 import tempfile
@@ -49,8 +51,9 @@ class Check:
     wrong: list[str] = dataclasses.field(default_factory=list)
 
 
+@functools.cache
 def sampled_ops() -> list[str]:
-    """The names of all ops that have samples."""
+    """The names of all ops that have samples; their modules are imported."""
     for module in pkgutil.walk_packages(tdt._ops.__path__, "tdt._ops."):
         importlib.import_module(module.name)
     return sorted(set(OPS) & set(TABLE))
@@ -59,30 +62,32 @@ def sampled_ops() -> list[str]:
 def check_ops(target: device, names: Iterable[str], dtypes: Iterable[str], values: bool = True) -> Iterator[Check]:
     """For each op and dtype a forward and a backward check; a call that the CPU refuses in that dtype is left out.
 
-    values: compare values too, not only dtypes and shapes.
+    In float32 also with operands that are parts of larger tensors. values: compare values too, not only dtypes and shapes.
     """
+    sampled_ops()
     for name in names:
-        for dtype in dtypes:
-            for backward in (False, True):
-                check = Check(name + (" backward" if backward else ""), dtype)
-                for call in TABLE[name].calls:
-                    _check_call(check, name, call, target, backward, values)
-                if check.agreed or check.wrong:
-                    yield check
+        for dtype, parts, backward in itertools.product(dtypes, (False, True), (False, True)):
+            if parts and dtype != "float32":
+                continue
+            check = Check(name + " of parts" * parts + " backward" * backward, dtype)
+            for call in TABLE[name].calls:
+                _check_call(check, name, call, target, backward, parts, values)
+            if check.agreed or check.wrong:
+                yield check
 
 
-def _check_call(check: Check, name: str, call: Call, target: device, backward: bool, values: bool) -> None:
+def _check_call(check: Check, name: str, call: Call, target: device, backward: bool, parts: bool, values: bool) -> None:
     if backward and not call.grad:
         return
     try:
-        expected = _results(name, call, CPU, check.dtype, backward)
+        expected = _results(name, call, CPU, check.dtype, backward, parts)
     except (TypeError, ValueError, RuntimeError, NotImplementedError):  # the CPU refuses this dtype
         return
     if not expected:
         return
     began = time.perf_counter()
     try:
-        got = _results(name, call, target, check.dtype, backward)
+        got = _results(name, call, target, check.dtype, backward, parts)
         problem = _difference(name, got, expected, check.dtype, target, backward, values)
     except Exception as error:  # noqa: BLE001 - that is what is looked for
         problem = f"{type(error).__name__}: {_first_line(error)} ({_place(error)})"
@@ -93,10 +98,12 @@ def _check_call(check: Check, name: str, call: Call, target: device, backward: b
         check.agreed += 1
 
 
-def _results(name: str, call: Call, target: device, dtype: str, backward: bool) -> list[tdt.Tensor | None]:
+def _results(
+    name: str, call: Call, target: device, dtype: str, backward: bool, parts: bool = False
+) -> list[tdt.Tensor | None]:
     """The outputs, or the gradients of their sum by all operands that can have one."""
     tdt.manual_seed(3)
-    inputs = [_operand(a, target, dtype, backward) for a in call.operands]
+    inputs = [_operand(a, target, dtype, backward, parts) for a in call.operands]
     out = OPS[name](*inputs, **call.attributes)
     if TABLE[name].unique is not None:  # eigenvectors have a free sign or phase; the samples take that out on the CPU
         out = TABLE[name].unique(*[t.cpu().to(tdt.complex128 if t.is_complex() else tdt.float64) for t in out])
@@ -110,7 +117,7 @@ def _results(name: str, call: Call, target: device, dtype: str, backward: bool) 
     return list(tdt.autograd.grad([t.abs().sum() for t in ways], leaves, allow_unused=True))
 
 
-def _operand(value: Any, target: device, dtype: str, requires_grad: bool) -> Any:
+def _operand(value: Any, target: device, dtype: str, requires_grad: bool, parts: bool) -> Any:
     if not isinstance(value, np.ndarray):
         return value
     if value.dtype == np.float64:
@@ -120,6 +127,9 @@ def _operand(value: Any, target: device, dtype: str, requires_grad: bool) -> Any
             raise TypeError(f"there are no complex numbers of {dtype}")
         value = value.astype(COMPLEX[dtype])
     x = wrap(to_device(value.copy(order="K"), target))
+    if parts and x.ndim:  # every second entry of a tensor twice as large
+        whole = tdt.full([2 * n + 1 for n in x.shape], 77, dtype=x.dtype, device=x.device)
+        x = whole[(slice(1, None, 2),) * x.ndim].copy_(x).detach()
     return x.requires_grad_() if requires_grad and (x.is_floating_point() or x.is_complex()) else x
 
 

@@ -75,14 +75,18 @@ def test_what_there_is_no_time_for_counts_as_failed(monkeypatch, capsys, tmp_pat
 
 
 def test_losses_that_differ_from_pytorchs_and_slower_steps_are_found():
-    found = {"tdt": {"loss": 2.0, "ms": 2.0}, "torch": {"loss": 2.001, "ms": 1.0}, "torch compiled": {"error": "none"}}
+    found = {
+        "tdt": {"exact loss": 2.0, "ms": 2.0},
+        "torch": {"exact loss": 2.001, "ms": 1.0},
+        "torch compiled": {"error": "none"},
+    }
     assert gpu_speed.apart(found) and gpu_speed.ratios(found) == {"torch": 0.5}
-    assert not gpu_speed.apart({"tdt": {"loss": 2.0}, "torch": {"error": "none"}})
+    assert not gpu_speed.apart({"tdt": {"exact loss": 2.0}, "torch": {"error": "none"}})
     assert len(gpu_speed.behind(found, "small", False)) == 2  # its loss, and its speed
 
 
 def test_small_steps_must_be_three_times_as_fast_and_large_ones_take_no_more_memory():
-    of = lambda ms, peak: {"loss": 1.0, "ms": ms, "peak_bytes": peak}  # noqa: E731
+    of = lambda ms, peak: {"exact loss": 1.0, "ms": ms, "peak_bytes": peak}  # noqa: E731
     found = {"tdt": of(1.0, 110), "tdt graph": of(0.5, 200), "torch": of(1.4, 99)}
     assert gpu_speed.behind(found, "medium", True) == []
     assert gpu_speed.behind(found, "small", True) == ["at best 2.80 times as fast as PyTorch's eager steps"]

@@ -21,21 +21,25 @@ _closed: list[Any] = []  # those whose graphs are gone, as long as an array has 
 
 
 class GraphPool:
-    """The memory of CUDA graphs, apart from the pool of all other arrays, which might use it between two replays."""
+    """The memory of CUDA graphs, apart from the pool of all other arrays, which might use it between two replays.
+
+    Memory that a capture has freed serves kernels that come later in the graph, and earlier ones write there again at the next
+    replay. So what must keep its contents from one replay to the next has a pool of its own.
+    """
 
     def __init__(self, cupy: ModuleType):
-        self._cupy, self._pool = cupy, cupy.cuda.MemoryPool()
-        _open.append(self._pool)
-        weakref.finalize(self, _close, self._pool).atexit = False
+        self._cupy, self._pools = cupy, [cupy.cuda.MemoryPool() for _ in range(2)]
+        _open.extend(self._pools)
+        weakref.finalize(self, _close, self._pools).atexit = False
 
-    def allocator(self) -> Any:
-        """Context manager in which this thread allocates here."""
-        return self._cupy.cuda.using_allocator(_explaining(self._cupy, self._pool.malloc))
+    def allocator(self, lasting: bool = False) -> Any:
+        """Context manager in which this thread allocates here. lasting: what keeps its contents between replays."""
+        return self._cupy.cuda.using_allocator(_explaining(self._cupy, self._pools[lasting].malloc))
 
 
-def _close(pool: Any) -> None:
-    _open[:] = [each for each in _open if each is not pool]
-    _closed.append(pool)
+def _close(pools: list[Any]) -> None:
+    _open[:] = [each for each in _open if not any(each is pool for pool in pools)]
+    _closed.extend(pools)
     free_closed()
 
 

@@ -63,7 +63,7 @@ def swap(checks: dict) -> dict:
 def over_replays(checks: dict, empty: Any) -> dict:
     """For the checks of a CUDA graph, which is being captured, memory in which the largest indices of all replays stay.
 
-    It must be set to 0 when the graph is captured. empty: makes an array.
+    It must be set to 0 when the graph is captured. empty: makes an array that keeps its contents between replays.
     """
     found = {}
     for key, (largest, _) in checks.items():

@@ -13,7 +13,7 @@ import threading
 from typing import Any, NamedTuple
 
 from tdt import _backend
-from tdt._kernels import capture_gpu
+from tdt._backend.waiting import CURRENT
 
 # cudaDataType, by NumPy's letter ("E": bfloat16).
 DATA_TYPES = {"f": 0, "d": 1, "e": 2, "E": 14}
@@ -163,7 +163,9 @@ class Plan:
         self.chosen = HeuristicResult()
         self.supported = self._choose(problem)
         a, b, d = self.layouts
-        self._launch = library()["Matmul"]
+        self._launch, self._set = library()["Matmul"], library()["MatmulDescSetAttribute"]
+        self._bias = _POINTER()
+        self._bias_at = ctypes.byref(self._bias), ctypes.sizeof(self._bias)
         self._fixed = ctypes.byref(self.one), ctypes.byref(self.zero), ctypes.byref(self.chosen.algo), a, b, d
 
     def _choose(self, problem: Problem) -> bool:
@@ -186,7 +188,7 @@ class Plan:
     def __call__(self, a: int, b: int, d: int, bias: int | None = None) -> None:
         """Launch the product of matrices at the addresses a and b, to the address d."""
         stream = _backend.gpu().cuda.get_current_stream().ptr
-        capture = capture_gpu.current()
+        capture = CURRENT.capture
         workspace = _workspace(self.gpu, stream) if capture is None else capture.workspace(workspace_size(self.gpu))
         one, zero, algo, at, bt, dt = self._fixed
         rest = (one, a, at, b, bt, zero, d, dt, d, dt, algo, workspace.data.ptr, workspace.nbytes, stream)
@@ -194,7 +196,8 @@ class Plan:
             check(self._launch(self.handle, self.desc, *rest), "Matmul")
             return
         with self.lock:  # the address of a bias is a part of the description, which threads share
-            _set("MatmulDesc", self.desc, DESC_BIAS_POINTER, _POINTER, bias or 0)
+            self._bias.value = bias or 0
+            check(self._set(self.desc, DESC_BIAS_POINTER, *self._bias_at), "MatmulDescSetAttribute")
             check(self._launch(self.handle, self.desc, *rest), "Matmul")
 
 

@@ -19,6 +19,7 @@ import ml_dtypes
 import numpy as np
 
 from tdt import _backend
+from tdt._backend.waiting import CURRENT, launch_waiting
 
 # CuPy appends -ftz=true, by which float32's subnormal numbers would become zero. Here -I takes it as the name of a folder.
 OPTIONS = ("-fmad=false", "--std=c++17", "-I")
@@ -142,6 +143,20 @@ def compiled(source: str, name: str, before: str = "") -> Callable[..., None]:
     A call finds it by a constant `source` at once: a text that is put together anew would be read from end to end.
     Arguments: CuPy's arrays for pointers; int for long long, float for double; what `opaque` gives for a struct.
     """
+    kernel = bare(source, name, before)
+
+    def launch(blocks: tuple[int, ...], threads: tuple[int, ...], arguments: tuple) -> None:
+        launch_waiting()
+        kernel(blocks, threads, arguments)
+        if CURRENT.notes is not None:
+            CURRENT.notes.launch(kernel, blocks, threads, arguments)
+
+    return launch
+
+
+@functools.cache
+def bare(source: str, name: str, before: str = "") -> Callable[..., None]:
+    """As `compiled`; elementwise kernels that wait to be launched (`chains_gpu`) go on waiting."""
     kernel: Callable[..., None] = _backend.gpu().RawKernel(PRELUDE + before + source, name, OPTIONS)
     return kernel
 

@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 
 from tdt import _backend
 from tdt._backend._gpu_memory import OutOfMemoryError
-from tdt._kernels import _cublas_lt, capture_gpu
+from tdt._kernels import _cublas_lt, _registry, capture_gpu
+from tdt._kernels.programs_gpu import OutdatedProgramError
 
 # Descriptors.
 CONVOLUTION, ENGINE, ENGINECFG, ENGINEHEUR, EXECUTION_PLAN = 1, 2, 3, 4, 5
@@ -36,7 +37,7 @@ PLAN_HANDLE, PLAN_CONFIG, PLAN_WORKSPACE_SIZE = 400, 401, 402
 GRAPH_HANDLE, GRAPH_OPS = 800, 801
 ALIGNMENT, DATA_TYPE, DIMENSIONS, TENSOR_STRIDES, UNIQUE_ID = 900, 901, 902, 903, 906
 UNIQUE_IDS, DATA_POINTERS, WORKSPACE = 1000, 1001, 1003
-NUMERICAL_NOTE = 1303
+ENGINE_INDEX, NUMERICAL_NOTE = 1301, 1303
 OPERATIONS = {  # alpha, beta, the convolution, and the tensors x (N, C, *), w (O, C / groups, *) and y (N, O, *)
     FORWARD: (700, 701, 702, 704, 703, 705),
     INPUT_GRAD: (706, 707, 708, 710, 709, 711),
@@ -63,6 +64,8 @@ HEURISTICS = (3, 2)  # "mode A", and what computes all else without a promise of
 TENSOR_CORE, DOWN_CONVERT_INPUTS, REDUCED_PRECISION_REDUCTION, FFT, NONDETERMINISTIC = range(5)
 WINOGRAD = frozenset((5, 6, 7, 8))  # of any tile
 MOST_NOTES = 16
+# Numbers of engines whose float32 results are wrong in the third digit, with no note of it: seen on an H200 with cuDNN 9.19.
+INEXACT = {WEIGHT_GRAD: 17}
 REFUSED = WINOGRAD | {DOWN_CONVERT_INPUTS, REDUCED_PRECISION_REDUCTION, FFT, NONDETERMINISTIC}
 MOST_WORKSPACE = 1 << 30  # bytes
 OLDEST = 90300  # 9.3: versions before read wrong memory of tensors with 2^31 elements or more
@@ -70,6 +73,7 @@ NOT_INITIALIZED, NOT_SUPPORTED = 1001, range(3000, 4000)
 PASSING = range(4000, 6000)  # errors inside cuDNN, of memory and of CUDA: another try may succeed
 PAUSE = 10.0  # seconds until then
 MOST_PLANS = 4096
+MOST_PACKS = 64  # of a plan
 X, W, Y = 1, 2, 3  # names of the tensors in a graph
 
 _POINTER, _INT, _LONG, _SIZE = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_size_t
@@ -198,6 +202,7 @@ class Descriptor:
 
 _in_use = threading.RLock()  # of handles: one thread at a time makes them, and plans with them, or launches
 _handles: dict[int, Any] = {}  # by GPU; None where cuDNN does not support it
+_streams: dict[int, int] = {}  # by GPU: of its handle
 _refused: dict[int, float] = {}  # GPU → when a handle that was not to be had is asked for again
 
 
@@ -259,6 +264,9 @@ class Plan:
     def __init__(self, gpu: int, problem: Problem, most: int = MOST_WORKSPACE):
         self.gpu, self.problem, self._target, self.lasting = gpu, problem, target(gpu), True
         self._parts: list[Descriptor] = []  # a descriptor may refer to those that it was made of
+        self._packs: dict[
+            tuple, Descriptor
+        ] = {}  # the addresses of launches: those of one step are mostly those of the next
         self._plan, self.workspace_size = self._first(problem, most)
 
     def _of(self, kind: int) -> Descriptor:
@@ -304,11 +312,22 @@ class Plan:
 
     def _first(self, problem: Problem, most: int) -> tuple[Descriptor, int]:
         """The plan of the first engine that is admitted, and its workspace."""
+        for _, plan, size in self.admitted(problem):
+            if size <= most:
+                return plan, size
+            self._parts.pop()  # the configuration of this plan
+        raise UnsupportedError(problem, self.lasting)
+
+    def admitted(self, problem: Problem) -> Iterator[tuple[int, Descriptor, int]]:
+        """(number of the engine, plan, workspace) of the engines that are admitted, in the order of cuDNN's heuristics."""
         refused = REFUSED if problem.tf32 or problem.dtype != "f" else REFUSED | {TENSOR_CORE}
         for config in self._engines(self._graph(problem)):
             engine = Descriptor(ENGINE)
             config.get(CFG_ENGINE, "descriptor", 1, (_POINTER * 1)(engine.at))
             if not refused.isdisjoint(engine.get(NUMERICAL_NOTE, "note", MOST_NOTES)):
+                continue
+            (number,) = engine.get(ENGINE_INDEX, "int64", 1)
+            if number == INEXACT.get(problem.operation):
                 continue
             plan = Descriptor(EXECUTION_PLAN).set(*self._target[EXECUTION_PLAN])
             try:
@@ -319,10 +338,8 @@ class Plan:
                 self.lasting &= error.status in NOT_SUPPORTED
                 continue
             (size,) = plan.get(PLAN_WORKSPACE_SIZE, "int64", 1)
-            if size <= most:
-                self._parts.append(config)
-                return plan, size
-        raise UnsupportedError(problem, self.lasting)
+            self._parts.append(config)
+            yield number, plan, size
 
     def __call__(self, x: int, w: int, y: int) -> None:
         """Launch the convolution of memory at these addresses, in the current stream.
@@ -334,9 +351,17 @@ class Plan:
         if capture is not None:
             capture.saved.append(self)
         with _in_use:
-            pack = addresses(x, w, y, None if memory is None else memory.data.ptr)
-            call("SetStream", handle(self.gpu), xp.cuda.get_current_stream().ptr)
-            call("BackendExecute", handle(self.gpu), self._plan.at, pack.at)
+            key = x, w, y, None if memory is None else memory.data.ptr
+            pack = self._packs.get(key)
+            if pack is None:
+                if len(self._packs) >= MOST_PACKS:
+                    self._packs.clear()
+                pack = self._packs[key] = addresses(*key)
+            found, stream = _handles.get(self.gpu) or handle(self.gpu), xp.cuda.get_current_stream().ptr
+            if _streams.get(self.gpu) != stream:
+                call("SetStream", found, stream)
+                _streams[self.gpu] = stream
+            call("BackendExecute", found, self._plan.at, pack.at)
 
     def _workspace(self, xp: Any, capture: capture_gpu.Capture | None) -> Any:
         try:
@@ -365,7 +390,7 @@ class UnsupportedError(Exception):
         self.lasting = lasting
 
 
-class NoRoomError(Exception):
+class NoRoomError(OutdatedProgramError):
     """There is no memory for the workspace of a plan."""
 
 
@@ -407,5 +432,6 @@ def forget() -> None:
     """Look for the library again, and make plans anew."""
     for cache in (library, functions):
         cache.cache_clear()
-    for found in (_handles, _refused, _plans):
+    for found in (_handles, _streams, _refused, _plans):
         found.clear()
+    _registry.forget()

@@ -17,6 +17,7 @@ import numpy as np
 from tdt import _backend
 from tdt._kernels import _cuda
 from tdt._kernels._cuda import LETTERS, STORED
+from tdt._kernels.programs_gpu import MEMORY
 
 WIDEST = 8  # columns of a result that a thread sums for each of its rows
 
@@ -308,7 +309,7 @@ def _steps(x: Any) -> Any:
 def _like(x: Any) -> Any:
     """Memory for a result of the shape of x: in its order if that has the last dimension in a row, else contiguous."""
     ordered = x.strides[-1] == x.itemsize and 0 not in x.strides
-    return _backend.gpu().empty_like(x) if ordered and x.ndim <= 4 else _backend.gpu().empty(x.shape, x.dtype)
+    return MEMORY.empty_like(x) if ordered and x.ndim <= 4 else MEMORY.empty(x.shape, x.dtype)
 
 
 def _sizes(q: Any, v: Any, causal: bool) -> Any:
@@ -334,12 +335,11 @@ def _masks(q: Any, k: Any, mask: Any, keep: Any) -> tuple[list[Any], list[Any]]:
 def attention(q: Any, k: Any, v: Any, mask: Any = None, keep: Any = None, *, causal: bool, scale: float,
               dropped: float = 0.0) -> tuple[Any, Any]:  # fmt: skip
     """(softmax(scale q kᵀ + mask) v; the rows' largest scores and inverse sums, (*, L, 2)). Arguments: of the op."""
-    xp = _backend.gpu()
     masks, lie = _masks(q, k, mask, keep)
     q, k, v = (_whole(x) for x in (q, k, v))
     shape = *q.shape[:-1], v.shape[-1]
-    out = _like(q) if q.ndim == 4 and q.shape == shape and keep is None else xp.empty(shape, q.dtype)
-    norms = xp.empty((*q.shape[:-1], 2), np.float64 if q.dtype == np.float64 else np.float32)
+    out = _like(q) if q.ndim == 4 and q.shape == shape and keep is None else MEMORY.empty(shape, q.dtype)
+    norms = MEMORY.empty((*q.shape[:-1], 2), np.float64 if q.dtype == np.float64 else np.float32)
     kernel, tile, panel = _kernel("attention", q.dtype, v.shape[-1], any(x is not None for x in masks))
     numbers = float(scale), 1 / (1 - dropped), _sizes(q, v, causal), *(_steps(x) for x in (q, k, v)), *lie, _steps(out)
     kernel((_blocks(out, tile, panel),), (256,), (q, k, v, *masks, out, norms, *numbers))

@@ -7,21 +7,25 @@ outside of the graph, writes all of them. Its parameters are copied when it is l
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tdt import _backend
+from tdt._backend._gpu_memory import GraphPool
+from tdt._backend.waiting import CURRENT
 from tdt._kernels import _cuda
+from tdt._kernels.chains_gpu import Chains
 
 MOST = 256  # numbers of a launch: a kernel's parameters have 4 KB
 
 SOURCE = f"""
 struct numbers {{ long long at[{MOST}]; }};
-extern "C" __global__ void set_numbers(numbers all, long long* out, long long count) {{
-    for (long long k = threadIdx.x; k < count; k += blockDim.x) out[k] = all.at[k];
+// Rows of `count` numbers follow each other: the one is taken of what *skipped is beyond `known`.
+extern "C" __global__ void set_numbers(numbers all, long long* out, long long count, const double* skipped, long long known) {{
+    const long long from = skipped ? ((long long)*skipped - known) * count : 0;
+    for (long long k = threadIdx.x; k < count; k += blockDim.x) out[k] = all.at[from + k];
 }}
 """
 TICKETS = 1024  # counters of blocks that a launch may use
@@ -73,36 +77,50 @@ class Capture:
         after: called once all numbers are computed: they count the step.
         saved: what launches of the graph refer to, which must live as long as the graph.
         checks: of indices, whose results are looked at where something is read after a replay.
+        chains: of elementwise kernels that wait; None where none may.
+        pool: the memory of the graph.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pool: GraphPool, chains: Chains | None = None) -> None:
+        self.chains, self.pool = chains, pool
         self.before: list[Callable[[], None]] = []
         self.after: list[Callable[[], None]] = []
         self.saved: list[Any] = []
         self.checks: dict = {}
-        self._entries: list[tuple[Any, type, Callable[[], Sequence[float]]]] = []
+        self._entries: list[tuple[Any, type, Callable[[], Sequence[float]], Any]] = []
         self._draws: dict[int, Draws] = {}
-        self._workspace: Any = None
-        self._tickets: Any = None
+        self._workspaces: dict[int, Any] = {}  # by stream, as branches of a graph may run side by side
+        self._tickets: dict[int, Any] = {}
 
     def workspace(self, size: int) -> Any:
         """Memory for products of matrices, which belongs to the graph: it may be replayed in any stream."""
-        if self._workspace is None:
-            self._workspace = _backend.gpu().empty(size, "B")
-        return self._workspace
+        stream = _backend.gpu().cuda.get_current_stream().ptr
+        if stream not in self._workspaces:
+            self._workspaces[stream] = _backend.gpu().empty(size, "B")
+        return self._workspaces[stream]
 
     def tickets(self) -> Any:
         """The counters of `tickets`, which belong to the graph."""
-        if self._tickets is None:
-            self._tickets = _backend.gpu().zeros(TICKETS, np.uint32)
-        return self._tickets
+        stream = _backend.gpu().cuda.get_current_stream().ptr
+        if stream not in self._tickets:
+            self._tickets[stream] = _backend.gpu().zeros(TICKETS, np.uint32)
+        return self._tickets[stream]
 
-    def numbers(self, count: int, kind: type, compute: Callable[[], Sequence[float]]) -> Any:
-        """An array of float64 or int64 that holds what `compute` gives, before each replay."""
-        if count > MOST:
-            raise RuntimeError(f"a kernel in a CUDA graph takes at most {MOST} numbers of the host, got {count}")
-        array = _backend.gpu().empty(count, kind)
-        self._entries.append((array, kind, compute))
+    def lasting(self, shape: Any, dtype: Any) -> Any:
+        """A new array that keeps its contents from one replay to the next."""
+        with self.pool.allocator(lasting=True):
+            return _backend.gpu().empty(shape, dtype)
+
+    def numbers(self, count: int, kind: type, compute: Callable[[], Sequence[float]], skips: Any = None) -> Any:
+        """An array of float64 or int64 that holds what `compute` gives, before each replay.
+
+        skips: a `ScaleOnGpu`; `compute` then gives rows of `count` numbers, if none, one, … of its unread steps were skipped.
+        """
+        most = MOST if skips is None else MOST // (1 + skips.most_unread)
+        if count > most:
+            raise RuntimeError(f"a kernel in a CUDA graph takes at most {most} numbers of the host, got {count}")
+        array = self.lasting(count, kind)
+        self._entries.append((array, kind, compute, skips))
         return array
 
     def draws(self, engine: Any) -> Draws:
@@ -115,48 +133,44 @@ class Capture:
         """Write all numbers, in the current stream. OutdatedCaptureError, with nothing changed, where the graph does not fit."""
         for call in self.before:
             call()
-        values = [np.array(compute(), kind) for _, kind, compute in self._entries]
+        values = [np.array(compute(), kind) for _, kind, compute, _ in self._entries]
         for call in self.after:
             call()
         kernel = _cuda.compiled(SOURCE, "set_numbers")
-        for (array, _, _), numbers in zip(self._entries, values, strict=True):
+        for (array, _, _, skips), numbers in zip(self._entries, values, strict=True):
             words = np.zeros(1, NUMBERS)
-            words["at"][0, : array.size] = numbers.view(np.int64)
-            kernel((1,), (_cuda.THREADS,), (_cuda.opaque(words), array.view(np.int64), array.size))
-
-
-class _Current(threading.local):
-    capture: Capture | None = None
-
-
-_current = _Current()
+            words["at"][0, : numbers.size] = numbers.view(np.int64)
+            row = (None, 0) if skips is None else (skips.skipped, skips.known)
+            kernel((1,), (_cuda.THREADS,), (_cuda.opaque(words), array.view(np.int64), array.size, *row))
 
 
 def current() -> Capture | None:
     """The capture that this thread is in; None outside of one."""
-    return _current.capture
+    return CURRENT.capture
 
 
 def tickets() -> Any:
     """Counters that are 0 between launches, for `is_last_of` in kernels of the current stream."""
-    if _current.capture is not None:
-        return _current.capture.tickets()
+    if CURRENT.capture is not None:
+        return CURRENT.capture.tickets()
     cuda = _backend.gpu().cuda
     key = cuda.Device().id, cuda.get_current_stream().ptr
     if key not in _tickets:
         _tickets[key] = _backend.gpu().zeros(TICKETS, np.uint32)
+    if CURRENT.notes is not None:
+        CURRENT.notes.depends(_tickets[key], tickets)
     return _tickets[key]
 
 
-def begin() -> None:
-    """Let kernels that are launched from now on belong to a graph."""
-    capture = _current.capture = Capture()
+def begin(pool: GraphPool, chains: Chains | None = None) -> None:
+    """Let kernels that are launched from now on belong to a graph. pool, chains: as of `Capture`."""
+    capture = CURRENT.capture = Capture(pool, chains)
     capture.checks = _backend.swap_pending({})
 
 
 def end() -> Capture | None:
     """End what `begin` began; the capture."""
-    capture, _current.capture = _current.capture, None
+    capture, CURRENT.capture = CURRENT.capture, None
     if capture is not None:
         capture.checks = _backend.swap_pending(capture.checks)
     return capture

@@ -6,6 +6,7 @@ from typing import Any
 
 from tdt import _backend
 from tdt._kernels import _cuda, capture_gpu
+from tdt._kernels.programs_gpu import MEMORY, depending
 
 MOST_PARTS = 4096  # blocks whose sums the last one adds up
 
@@ -102,7 +103,7 @@ extern "C" __global__ void __launch_bounds__(1024) cross_entropy_vjp(
 def cross_entropy(x: Any, target: Any, weight: Any, *, reduction: str, ignore_index: int, smoothing: float,
                   message: str) -> tuple[Any, tuple]:  # fmt: skip
     """(The loss; what its gradient requires). target: int64, contiguous. message: of the IndexError for an unknown class."""
-    xp, dtype = _backend.gpu(), x.dtype
+    xp, dtype = MEMORY, x.dtype
     classes = x.shape[1] if x.ndim > 1 else x.shape[0]
     rows = target.size
     inner = rows // (x.shape[0] if x.ndim > 1 else 1)
@@ -112,7 +113,7 @@ def cross_entropy(x: Any, target: Any, weight: Any, *, reduction: str, ignore_in
     losses = None if reduced else xp.empty(rows, dtype)
     loss, norm = xp.empty((), dtype) if reduced else None, xp.empty((), dtype) if reduction == "mean" else None
     parts, tickets = (xp.empty(2 * blocks, "d"), capture_gpu.tickets()) if reduced else (None, None)
-    largest = _backend.largest_index(xp, classes, message)
+    largest = depending(_backend.largest_index, _backend.gpu(), classes, message)
     sizes = rows, classes, inner, ignore_index, smoothing
     kernel = _cuda.of_type(SOURCE, "cross_entropy", dtype)
     kernel((blocks,), (_cuda.threads_for(classes),),
@@ -124,8 +125,7 @@ def cross_entropy(x: Any, target: Any, weight: Any, *, reduction: str, ignore_in
 def cross_entropy_vjp(g: Any, x: Any, target: Any, weight: Any, known: tuple, norm: Any, *, ignore_index: int,
                       smoothing: float) -> Any:  # fmt: skip
     """The gradient of the logits. known, norm: of `cross_entropy`."""
-    xp = _backend.gpu()
-    g, grad = xp.ascontiguousarray(g), xp.empty_like(x)
+    g, grad = _backend.gpu().ascontiguousarray(g), MEMORY.empty_like(x)
     classes = x.shape[1] if x.ndim > 1 else x.shape[0]
     rows = target.size
     each = int(g.size == rows and norm is None and g.size > 1)

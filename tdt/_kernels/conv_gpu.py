@@ -16,6 +16,7 @@ from tdt import _backend
 from tdt._backend.layout import empty_output
 from tdt._backend.windows import output_sizes
 from tdt._kernels import _cuda, capture_gpu
+from tdt._kernels.programs_gpu import MEMORY
 
 TILE, BLOCKS, SHORTEST = 64, 512, 256  # of a product; blocks that fill a GPU; terms of a part of a sum
 
@@ -299,6 +300,11 @@ def _launch(name: str, blocks: int, arrays: tuple, w: Any, how: dict[str, Any], 
     _cuda.of_type(SOURCE, name, arrays[0].dtype, before)((blocks,), (256,), (*arrays, *structs))
 
 
+def _in_row(b: Any) -> Any:
+    """A bias whose elements are neighbours, or None."""
+    return None if b is None else _backend.gpu().ascontiguousarray(b)
+
+
 def _tiles(rows: int, columns: int) -> int:
     return -(-rows // TILE) * -(-columns // TILE)
 
@@ -306,16 +312,16 @@ def _tiles(rows: int, columns: int) -> int:
 def conv(x: Any, w: Any, b: Any = None, **how: Any) -> Any:
     """The convolution of images (N, C, H, W) or lines (N, C, L), with a bias of each channel."""
     sizes = output_sizes(x.shape[2:], w.shape[2:], how["stride"], how["padding"], how["dilation"])
-    out = empty_output(_backend.gpu(), (x.shape[0], w.shape[0], *sizes), x.dtype, x, w)
+    out = empty_output(MEMORY, (x.shape[0], w.shape[0], *sizes), x.dtype, x, w)
     blocks = how["groups"] * _tiles(w.shape[0] // how["groups"], out.size // out.shape[1])
-    _launch("conv", blocks, (x, w, b, out), w, how, _geometry(x, w, out, how))
+    _launch("conv", blocks, (x, w, _in_row(b), out), w, how, _geometry(x, w, out, how))
     return out
 
 
 def conv_input_grad(y: Any, w: Any, b: Any = None, *, size: tuple[int, ...], **how: Any) -> Any:
     """The gradient of images of a spatial size; or a transposed convolution, with a bias of each channel."""
     out, blocks = _of_input(y, w, size, how)
-    _launch("conv_input_grad", blocks, (y, w, b, out), w, how, _geometry(out, w, y, how))
+    _launch("conv_input_grad", blocks, (y, w, _in_row(b), out), w, how, _geometry(out, w, y, how))
     return out
 
 
@@ -339,13 +345,13 @@ def conv_grads(y: Any, x: Any, w: Any, **how: Any) -> tuple[Any, Any]:
 def _of_input(y: Any, w: Any, size: tuple[int, ...], how: dict[str, Any]) -> tuple[Any, int]:
     """(Memory for the gradient of images of a size, blocks that compute it)."""
     groups = how["groups"]
-    out = empty_output(_backend.gpu(), (y.shape[0], w.shape[1] * groups, *size), y.dtype, y, w)
+    out = empty_output(MEMORY, (y.shape[0], w.shape[1] * groups, *size), y.dtype, y, w)
     return out, groups * _tiles(w.shape[1], out.size // out.shape[1])
 
 
 def _of_weights(y: Any, x: Any, w: Any, how: dict[str, Any]) -> tuple[Any, Any, Any, int, _Geometry]:
     """(Memory for the gradient of weights, for the parts of its sums, their counters, blocks, what the kernel reads)."""
-    xp, groups = _backend.gpu(), how["groups"]
+    xp, groups = MEMORY, how["groups"]
     out = xp.empty(w.shape, y.dtype)
     count, tiles = y.size // y.shape[1], groups * _tiles(y.shape[1] // groups, out.size // out.shape[0])
     parts = max(1, min(BLOCKS // tiles, count // SHORTEST))

@@ -13,12 +13,15 @@ from typing import Any
 
 from tdt import _backend
 from tdt._backend.layout import empty_as, output_is_channels_last, to_front, to_last
+from tdt._backend.waiting import refuse_program
 from tdt._backend.windows import output_sizes
 from tdt._kernels import _cudnn, conv_gpu
+from tdt._kernels._arithmetic import add_to
 from tdt._kernels._cuda import LETTERS
 from tdt._kernels._cudnn import DATA_TYPES, FORWARD, INPUT_GRAD, WEIGHT_GRAD, Plan, Problem
 from tdt._kernels._formulas import narrow, widen
 from tdt._kernels._registry import SWITCHES
+from tdt._kernels.programs_gpu import MEMORY, launched
 
 ALIGNED = 16  # bytes: the most that an engine asks for
 MOST_PLANS = 4096
@@ -64,7 +67,9 @@ def conv_grads(y: Any, x: Any, w: Any, **how: Any) -> tuple[Any, Any]:
 
 
 def _with_bias(out: Any, b: Any) -> Any:
-    return out if b is None else _backend.gpu().add(out, b.reshape(-1, *(1,) * (out.ndim - 2)), out=out)
+    if b is not None:
+        add_to(out, b.reshape(-1, *(1,) * (out.ndim - 2)))
+    return out
 
 
 def _computed(a: Any, b: Any, how: dict[str, Any]) -> Any:
@@ -87,9 +92,9 @@ def _computed(a: Any, b: Any, how: dict[str, Any]) -> Any:
 
 
 def _launched(plan: Plan, a: Any, b: Any, how: dict[str, Any], shape: tuple[int, ...], last: bool) -> Any:
-    a, b, out = _in_format(a, last), _in_format(b, last), empty_as(_backend.gpu(), shape, a.dtype, last)
+    a, b, out = _in_format(a, last), _in_format(b, last), empty_as(MEMORY, shape, a.dtype, last)
     x, w, y = (out, b, a) if "size" in how else (b, out, a) if "kernel" in how else (a, b, out)
-    plan(x.data.ptr, w.data.ptr, y.data.ptr)
+    launched(plan, x, w, y)
     return out
 
 
@@ -109,6 +114,8 @@ def _planned(a: Any, b: Any, how: dict[str, Any]) -> Found:
             if len(_plans) >= MOST_PLANS:
                 _plans.clear()
             _plans[key] = found
+        else:
+            refuse_program()
     return found
 
 

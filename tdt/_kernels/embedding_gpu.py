@@ -7,6 +7,7 @@ from typing import Any
 
 from tdt import _backend
 from tdt._kernels import _cuda
+from tdt._kernels.programs_gpu import MEMORY, depending
 
 LOOKUP = r"""
 extern "C" __global__ void embedding(const word* table, const long long* indices, word* out, unsigned long long* largest,
@@ -24,7 +25,9 @@ extern "C" __global__ void embedding(const word* table, const long long* indices
 SOURCE = r"""
 extern "C" __global__ void __launch_bounds__(1024) embedding_grad(
     const real* g, const long long* indices, real* grad, long long count, long long rows, long long width, long long padding) {
-    __shared__ int found[1024];
+    __shared__ unsigned char is_here[1024];
+    __shared__ unsigned short found[1024];
+    __shared__ int counts[1024];
     __shared__ unsigned int many;
     for (long long row = blockIdx.x; row < rows; row += gridDim.x) {
         for (long long k = threadIdx.x; k < width; k += blockDim.x) grad[row * width + k] = 0;
@@ -36,18 +39,28 @@ extern "C" __global__ void __launch_bounds__(1024) embedding_grad(
             for (int k = threadIdx.x; k < here; k += blockDim.x) {
                 long long index = indices[first + k];
                 if (index < 0) index += rows;
-                found[k] = index == row;
+                is_here[k] = index == row;
                 if (index == row) atomicAdd(&many, 1u);
             }
             __syncthreads();
             const bool none = many == 0;  // as of most rows of a large table
             __syncthreads();
             if (none) continue;
-            if (threadIdx.x == 0) {  // where they are, in their order
-                many = 0;
-                for (int k = 0; k < here; k++)
-                    if (found[k]) found[many++] = k;
+            // Where they are, in their order: each thread has a piece, and begins where those before it end.
+            const int piece = (here + (int)blockDim.x - 1) / (int)blockDim.x, begin = (int)threadIdx.x * piece;
+            int own = 0;
+            for (int k = begin; k < begin + piece && k < here; k++) own += is_here[k];
+            counts[threadIdx.x] = own;
+            __syncthreads();
+            for (int step = 1; step < (int)blockDim.x; step <<= 1) {
+                const int before = (int)threadIdx.x >= step ? counts[threadIdx.x - step] : 0;
+                __syncthreads();
+                counts[threadIdx.x] += before;
+                __syncthreads();
             }
+            int at = counts[threadIdx.x] - own;
+            for (int k = begin; k < begin + piece && k < here; k++)
+                if (is_here[k]) found[at++] = (unsigned short)k;
             __syncthreads();
             for (long long k = threadIdx.x; k < width; k += blockDim.x) {
                 real sum = grad[row * width + k];
@@ -65,8 +78,8 @@ def embedding(table: Any, indices: Any, *, message: str) -> Any:
     """The rows of a table at indices. message: of the IndexError for an index outside of it."""
     xp, (rows, *shape) = _backend.gpu(), table.shape
     kind, name = _cuda.WORDS[table.itemsize]
-    out = xp.empty((*indices.shape, *shape), table.dtype)
-    largest = _backend.largest_index(xp, rows, message)
+    out = MEMORY.empty((*indices.shape, *shape), table.dtype)
+    largest = depending(_backend.largest_index, xp, rows, message)
     places = xp.ascontiguousarray(indices, "q").reshape(-1)
     arrays = table.view(kind), places, out.view(kind), largest
     kernel = _cuda.compiled(LOOKUP, "embedding", f"{_cuda.whole(out)[0]}typedef {name} word;\n")
@@ -77,7 +90,7 @@ def embedding(table: Any, indices: Any, *, message: str) -> Any:
 def embedding_grad(y: Any, indices: Any, *, rows: int, padding_idx: int | None, by_frequency: bool) -> Any:
     """The gradient of a table (rows, *): the sums of `y` (*indices, *) over the places of each row."""
     xp, shape = _backend.gpu(), y.shape[indices.ndim :]
-    grad, width = xp.empty((rows, *shape), y.dtype), math.prod(shape)
+    grad, width = MEMORY.empty((rows, *shape), y.dtype), math.prod(shape)
     y, places = xp.ascontiguousarray(y), xp.ascontiguousarray(indices, "q")
     padding = -1 if padding_idx is None else padding_idx % rows
     kernel = _cuda.of_type(SOURCE, "embedding_grad", y.dtype)

@@ -9,7 +9,9 @@ from typing import Any
 
 from tdt import _backend
 from tdt._backend._gpu_memory import GraphPool, free_closed
+from tdt._backend.waiting import launch_waiting
 from tdt._kernels import capture_gpu
+from tdt._kernels.chains_gpu import Chains, may_wait
 
 
 class Graph:
@@ -43,8 +45,11 @@ class Graph:
         """Whether a capture has begun and not ended."""
         return self._stream is not None
 
-    def begin(self, pool: GraphPool | None = None) -> None:
-        """Begin to capture the current stream, and to allocate in `pool`, by default one of the graph's own."""
+    def begin(self, pool: GraphPool | None = None, chains: bool = False) -> None:
+        """Begin to capture the current stream, and to allocate in `pool`, by default one of the graph's own.
+
+        chains: launch chains of elementwise kernels as one (`chains_gpu`).
+        """
         cupy = _backend.gpu()
         stream = cupy.cuda.get_current_stream()
         self._pool = GraphPool(cupy) if pool is None else pool
@@ -54,14 +59,14 @@ class Graph:
         self._stream = stream
         # In another mode a pool could not ask CUDA for memory during the capture.
         stream.begin_capture(cupy.cuda.runtime.streamCaptureModeRelaxed)
-        capture_gpu.begin()
+        capture_gpu.begin(self._pool, Chains(stream.ptr) if chains and may_wait() else None)
 
     def end(self) -> None:
         """End the capture; the graph can be launched from now on."""
         stream, self._stream = self._stream, None
         capture = self._capture = capture_gpu.end()
         assert capture is not None
-        capture.checks = _backend.pending_over_replays(capture.checks, _backend.gpu().empty)
+        capture.checks = _backend.pending_over_replays(capture.checks, capture.lasting)
         self._allocator.__exit__(None, None, None)
         self._graph = stream.end_capture()
         for worst in capture.checks.values():
@@ -96,13 +101,14 @@ def prepare() -> None:
 
 
 @contextlib.contextmanager
-def capturing(graph: Graph, stream: Any, pool: GraphPool | None = None) -> Iterator[None]:
-    """A block whose work on the current GPU is captured, in CuPy's `stream`."""
+def capturing(graph: Graph, stream: Any, pool: GraphPool | None = None, chains: bool = False) -> Iterator[None]:
+    """A block whose work on the current GPU is captured, in CuPy's `stream`. pool, chains: as of `Graph.begin`."""
     prepare()
     with stream:
-        graph.begin(pool)
+        graph.begin(pool, chains)
         try:
             yield
+            launch_waiting()
         except BaseException:
             graph.abandon()
             raise

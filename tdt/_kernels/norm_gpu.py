@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tdt import _backend
 from tdt._kernels import _cuda, capture_gpu
+from tdt._kernels.programs_gpu import MEMORY
 
 ROWS = 128  # of which a block adds up 32 columns, in sums over rows
 PART = 8192  # values of a channel: a block goes over so many
@@ -316,7 +316,7 @@ def layer_norm(
     x: Any, w: Any = None, b: Any = None, *, dims: int, eps: float, centred: bool = True
 ) -> tuple[Any, Any, Any]:
     """`x` (contiguous) normalised over its last `dims` dimensions; each row's mean, and 1 / its deviation."""
-    xp, n = _backend.gpu(), math.prod(x.shape[x.ndim - dims :])
+    xp, n = MEMORY, math.prod(x.shape[x.ndim - dims :])
     rows, of_rows = x.size // n, (*x.shape[: x.ndim - dims], *(1,) * dims)
     out, mean, rstd = xp.empty_like(x), xp.empty(of_rows, x.dtype), xp.empty(of_rows, x.dtype)
     kernel = _cuda.of_type(OF_ROWS, "layer_norm", x.dtype)
@@ -328,7 +328,7 @@ def layer_norm(
 def layer_norm_vjp(g: Any, x: Any, w: Any, mean: Any, rstd: Any, g_mean: Any, g_rstd: Any, *, needs: tuple, dims: int,
                    centred: bool) -> tuple[Any, Any, Any]:  # fmt: skip
     """The gradients of x, w and b that are needed. g_mean, g_rstd: None where they have none."""
-    xp, shape = _backend.gpu(), x.shape[x.ndim - dims :]
+    xp, shape = MEMORY, x.shape[x.ndim - dims :]
     n = math.prod(shape)
     rows = x.size // n
     gx = gw = gb = memory = None
@@ -384,7 +384,7 @@ def batch_norm(x: Any, w: Any = None, b: Any = None, *, eps: float, running: tup
     """`x` (N, C, *), contiguous or channels-last, normalised by the statistics of its channels: mean, 1 / √(variance + eps)
     and the unbiased variance. running: mean and variance that move towards these by `momentum`.
     batches: their number, an int64, to which 1 is added. Long channels take two launches, in which many blocks share each."""
-    xp, of, at = _backend.gpu(), _channels(x.shape), _steps(x.shape, x.strides, x.itemsize)
+    xp, of, at = MEMORY, _channels(x.shape), _steps(x.shape, x.strides, x.itemsize)
     out = xp.empty_like(x)
     mean, rstd, var = (xp.empty(of.channels, x.dtype) for _ in range(3))
     numbers, found = (at, float(eps), float(momentum)), (mean, rstd, var, *running, batches)
@@ -401,7 +401,7 @@ def batch_norm(x: Any, w: Any = None, b: Any = None, *, eps: float, running: tup
 
 def batch_norm_vjp(g: Any, x: Any, w: Any, mean: Any, rstd: Any, g_mean: Any, g_rstd: Any) -> tuple[Any, Any, Any]:
     """The gradients of x, w and b. g_mean, g_rstd: None where they have none."""
-    xp, of = _backend.gpu(), _channels(x.shape)
+    xp, of = MEMORY, _channels(x.shape)
     gx, gw, gb = xp.empty_like(x), xp.empty(of.channels, x.dtype), xp.empty(of.channels, x.dtype)
     steps = _steps(x.shape, x.strides, x.itemsize), _steps(g.shape, g.strides, g.itemsize)
     if of.parts > 1:
@@ -416,7 +416,7 @@ def batch_norm_vjp(g: Any, x: Any, w: Any, mean: Any, rstd: Any, g_mean: Any, g_
 
 def channel_sums(g: Any) -> Any:
     """The sums of (N, C, *), contiguous or channels-last, over all dimensions but the channels; of half precision in float32."""
-    xp, of, letter = _backend.gpu(), _channels(g.shape), _cuda.LETTERS[g.dtype]
+    xp, of, letter = MEMORY, _channels(g.shape), _cuda.LETTERS[g.dtype]
     dtype = np.dtype(np.float64 if letter == "d" else np.float32)
     out, memory = (xp.empty(size, dtype) for size in (of.channels, of.channels * of.parts))
     kernel = _cuda.of_type(SUMS, "channel_sums", dtype, f"typedef {_cuda.STORED[letter]} stored;\n")

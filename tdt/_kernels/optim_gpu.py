@@ -15,6 +15,7 @@ from tdt._kernels._cuda_formula import FUNCTIONS, Emitter
 from tdt._kernels.expression import Expression, Variable, as_expression
 
 GRADIENT, VALUE = 0, 1  # the first two inputs of a formula; the arrays of the state follow
+Renewed = list[tuple[tuple, dict[str, Any]]]  # numbers and options, if none, one, … of the steps before were skipped
 
 
 class Number(Expression):
@@ -125,11 +126,11 @@ class Step:
         self.known: list[tuple[tuple, _Trace, Callable[..., None], list[int]] | None] = []
 
     def __call__(self, targets: Sequence[Any], grads: Sequence[Any], state: Sequence[Any], start: int, numbers: tuple,
-                 options: dict[str, Any], renewed: Callable[[], tuple[tuple, dict]] | None = None) -> bool:  # fmt: skip
+                 options: dict[str, Any], renewed: Callable[[], Renewed] | None = None, skips: Any = None) -> bool:  # fmt: skip
         """Update dense arrays `targets`; False where the formula has functions that kernels lack.
 
         state: arrays that hold the elements of all targets, from `start` on. renewed: in a CUDA graph, what gives the numbers
-        and options of a replay.
+        and options of a replay. skips: a `ScaleOnGpu` whose flag says whether a replay updates nothing, or None.
         """
         leaves: list[float] = []
         shape = _leaves((numbers, options), leaves)
@@ -143,14 +144,16 @@ class Step:
         else:
             built = self._compiled(kind, len(state), leaves, numbers, options)
             self.known.append(None if built is None else ((shape, kind, len(state)), *built))
-            return self(targets, grads, state, start, numbers, options, renewed)
+            return self(targets, grads, state, start, numbers, options, renewed, skips)
         operands, live = [float(values[place]) for place in places], None
         if renewed is not None and places:
             capture = capture_gpu.current()
             assert capture is not None, "numbers are renewed for the replays of a graph"
-            live = capture.numbers(len(places), np.float64, functools.partial(_operands, trace, shape, places, renewed))
+            compute = functools.partial(_operands, trace, shape, places, renewed)
+            live = capture.numbers(len(places), np.float64, compute, skips)
+        flag = None if skips is None or renewed is None else skips.flag
         for arrays, blocks in _lists.parameters((targets, grads), start):
-            kernel((blocks,), (_cuda.THREADS,), (arrays, *state, live, *operands))
+            kernel((blocks,), (_cuda.THREADS,), (arrays, *state, live, flag, *operands))
         return True
 
     def _compiled(
@@ -178,15 +181,18 @@ class Step:
         return trace, _cuda.compiled(source, "optimizer_step"), places
 
 
-def _operands(trace: _Trace, shape: Any, places: list[int], renewed: Callable[[], tuple[tuple, dict]]) -> list[float]:
-    """The numbers of a replay. OutdatedCaptureError where they would need other code."""
-    leaves: list[float] = []
-    values = trace.values_of(leaves) if _leaves(renewed(), leaves) == shape else None
-    if values is None:
-        raise capture_gpu.OutdatedCaptureError(
-            "options of the optimizer changed so that its captured step no longer fits: capture the graph again"
-        )
-    return [float(values[place]) for place in places]
+def _operands(trace: _Trace, shape: Any, places: list[int], renewed: Callable[[], Renewed]) -> list[float]:
+    """The numbers of a replay, one row after the other. OutdatedCaptureError where they would need other code."""
+    found: list[float] = []
+    for row in renewed():
+        leaves: list[float] = []
+        values = trace.values_of(leaves) if _leaves(row, leaves) == shape else None
+        if values is None:
+            raise capture_gpu.OutdatedCaptureError(
+                "options of the optimizer changed so that its captured step no longer fits: capture the graph again"
+            )
+        found += [float(values[place]) for place in places]
+    return found
 
 
 def _leaves(value: Any, found: list[float]) -> Any:
@@ -244,7 +250,7 @@ def _source(letter: str, count: int, written: list[int], outputs: list[Expressio
         *(f"store(state{k} + place, {name});" for k, name in zip(written, names[1:], strict=True)),
     ]
     body = "\n        ".join(lines)
-    parameters = ["arrays all", *(f"{kind}* state{k}" for k in range(count)), "const double* live"]
+    parameters = ["arrays all", *(f"{kind}* state{k}" for k in range(count)), "const double* live", "const int* skip"]
     parameters += [f"double number{p}" for p in places]
     rounded = "".join(
         f"    const {emitter.real} n{p} = ({emitter.real})(live ? live[{k}] : number{p});\n"
@@ -252,7 +258,7 @@ def _source(letter: str, count: int, written: list[int], outputs: list[Expressio
     )
     return (
         f"{FUNCTIONS if emitter.calls_parts else ''}{_lists.source(2)}\n"
-        f'extern "C" __global__ void optimizer_step({", ".join(parameters)}) {{\n{rounded}'
+        f'extern "C" __global__ void optimizer_step({", ".join(parameters)}) {{\n    if (skip && *skip) return;\n{rounded}'
         f"    LOOP(all) {{\n        {body}\n    }}\n}}\n"
     )
 
@@ -287,9 +293,9 @@ extern "C" __global__ void clip(arrays all, const real* norm, double most) {
     LOOP(all) ((real*)all.at[0][array])[k] *= factor;
 }
 
-// Multiplies by `inverse`, and sets *found where an element is not finite, before or after.
-extern "C" __global__ void unscale(arrays all, double inverse, int* found) {
-    const real factor = (real)inverse;
+// Multiplies by `inverse`, or divides 1 by *scale for it, and sets *found where an element is not finite, before or after.
+extern "C" __global__ void unscale(arrays all, double inverse, int* found, const double* scale) {
+    const real factor = (real)(scale ? 1 / *scale : inverse);
     bool wrong = false;
     LOOP(all) {
         real* at = (real*)all.at[0][array] + k;
@@ -300,6 +306,20 @@ extern "C" __global__ void unscale(arrays all, double inverse, int* found) {
     if (wrong) *found = 1;
 }
 """
+
+
+_ADD = r"""
+extern "C" __global__ void add(arrays all) {
+    LOOP(all) ((real*)all.at[0][array])[k] += ((const real*)all.at[1][array])[k];
+}
+"""
+
+
+def add(targets: Sequence[Any], arrays: Sequence[Any]) -> None:
+    """Add dense arrays to others of their sizes and dtype."""
+    kernel = _cuda.of_type(_lists.source(2) + _ADD, "add", targets[0].dtype)
+    for parameters, blocks in _lists.parameters([targets, arrays]):
+        kernel((blocks,), (_cuda.THREADS,), (parameters,))
 
 
 def norm(arrays: Sequence[Any]) -> Any:
@@ -327,7 +347,51 @@ def clip(arrays: Sequence[Any], total: Any, most: float) -> None:
         _of_gradients("clip", arrays[0].dtype)((blocks,), (_cuda.THREADS,), (all_arrays, total, most))
 
 
-def unscale(arrays: Sequence[Any], inverse: float, found: Any) -> None:
-    """Multiply dense arrays by a number; `found`, an int32 of one element, becomes 1 if a product is not finite."""
+def unscale(arrays: Sequence[Any], inverse: float, found: Any, scale: Any = None) -> None:
+    """Multiply dense arrays by a number; `found`, an int32 of one element, becomes 1 if a product is not finite.
+
+    scale: a float64 on the GPU, whose reciprocal is taken in place of `inverse`.
+    """
     for all_arrays, blocks in _lists.parameters([arrays]):
-        _of_gradients("unscale", arrays[0].dtype)((blocks,), (_cuda.THREADS,), (all_arrays, inverse, found))
+        _of_gradients("unscale", arrays[0].dtype)((blocks,), (_cuda.THREADS,), (all_arrays, inverse, found, scale))
+
+
+_SCALE = r"""
+// As GradScaler.update. memory: the scale, steps since it changed, steps that were skipped, those of them that lowered the scale.
+extern "C" __global__ void update_scale(double* memory, int* found, double growth, double backoff, long long interval) {
+    if (blockIdx.x || threadIdx.x) return;
+    const double before = memory[0];
+    if (*found) {
+        memory[0] = before * backoff;
+        memory[1] = 0;
+        memory[2] += 1;
+        memory[3] += memory[0] < before;
+        *found = 0;
+    } else if ((memory[1] += 1) == interval) {
+        const double larger = before * growth;
+        if (larger - larger == 0) memory[0] = larger;
+        memory[1] = 0;
+    }
+}
+
+// The weight of a batch in the mean of a step. memory: by what the loss of this batch is multiplied, the first weight that is not
+// 0, the sum of all; 256 bytes later, by what the sum of gradients is.
+extern "C" __global__ void add_share(const double* share, double* memory, long long is_first) {
+    if (blockIdx.x || threadIdx.x) return;
+    if (is_first) memory[1] = memory[2] = 0;
+    if (memory[1] == 0) memory[1] = *share;
+    memory[2] += *share;
+    memory[0] = *share == memory[1] ? 1 : *share / memory[1];
+    memory[32] = 1 / (memory[2] / memory[1]);
+}
+"""
+
+
+def update_scale(memory: Any, found: Any, growth: float, backoff: float, interval: int) -> None:
+    """Raise or lower a loss scale on the GPU, and clear the flag `found`. memory: as of the kernel."""
+    _cuda.compiled(_SCALE, "update_scale")((1,), (1,), (memory, found, float(growth), float(backoff), interval))
+
+
+def add_share(share: Any, memory: Any, is_first: bool) -> None:
+    """Count the weight of a batch, a float64 on the GPU. memory: as of the kernel."""
+    _cuda.compiled(_SCALE, "add_share")((1,), (1,), (share, memory, int(is_first)))

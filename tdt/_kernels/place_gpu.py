@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _backend
+from tdt._backend.layout import empty_output
 from tdt._kernels import _cuda
 from tdt._kernels._gpu_conditions import MOST_DIMENSIONS as MOST
 from tdt._kernels._gpu_conditions import MOST_JOINED as PARTS
+from tdt._kernels.programs_gpu import MEMORY
 
 SOURCE = f"""
 struct places {{ whole size[{MOST}], start[{MOST}], step[{MOST}], count[{MOST}], to[{MOST}], from[{MOST}]; }};
@@ -56,6 +57,11 @@ def place(x: Any, out: Any, places: Sequence[tuple[int, int]], value: Any = 0) -
     return out
 
 
+def padded(x: Any, shape: tuple[int, ...], places: Sequence[tuple[int, int]], value: Any, like: Any) -> Any:
+    """As `place`, in new memory of a shape, channels-last if `like` is."""
+    return place(x, empty_output(MEMORY, shape, x.dtype, like), places, value)
+
+
 def placed(x: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
     """Zeros of a shape, with `x` at an index of integers, slices and at most one Ellipsis; None for other indices."""
     if Ellipsis in index:
@@ -70,7 +76,7 @@ def placed(x: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
         start, stop, step = part.indices(n) if part.__class__ is slice else (part % n, part % n + 1, 1)
         places.append((start, step))
         sizes.append(len(range(start, stop, step)))
-    return place(x.reshape(sizes), _backend.gpu().empty(shape, x.dtype), places)
+    return place(x.reshape(sizes), MEMORY.empty(shape, x.dtype), places)
 
 
 def _signed(word: int) -> int:
@@ -104,7 +110,7 @@ def join(*parts: Any, dim: int) -> Any:
     first, sizes = parts[0], [x.shape[dim] for x in parts]
     kind, name = _cuda.WORDS[first.itemsize]
     shape = *first.shape[:dim], sum(sizes), *first.shape[dim + 1 :]
-    out = _backend.gpu().empty(shape, first.dtype)
+    out = MEMORY.empty(shape, first.dtype)
     whole, kind_of_whole = _cuda.whole(out, *parts)
     z = np.zeros(MOST + PARTS + 1 + PARTS * MOST, kind_of_whole)
     begin, steps = z[MOST : MOST + PARTS + 1], z[MOST + PARTS + 1 :].reshape(PARTS, MOST)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tdt import _backend
 from tdt._backend.layout import empty_output
 from tdt._backend.windows import output_sizes
 from tdt._kernels import _cuda
+from tdt._kernels.programs_gpu import MEMORY
 
 # Sizes and strides of small windows are constants of the code, KH, KW, SH and SW; `whole` counts elements.
 SOURCE = r"""
@@ -51,7 +51,7 @@ extern "C" __global__ void max_pool(const real* x, real* out, long long count, s
 
 // Each cell adds up the gradients of the windows in which it is the largest.
 extern "C" __global__ void max_pool_vjp(const real* g, const real* x, real* gx, long long count, sizes z, steps of_g,
-                                        steps from) {
+                                        steps from, steps to) {
     const long long step = (long long)gridDim.x * blockDim.x;
     for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
         const steps o = place_of((whole)i, z.channels, z.height, z.width);
@@ -67,7 +67,7 @@ extern "C" __global__ void max_pool_vjp(const real* g, const real* x, real* gx, 
                 if (winner == o.h * z.width + o.w) sum += g[at(of_g, o.n, o.c, down / SH, right / SW)];
             }
         }
-        gx[at(from, o.n, o.c, o.h, o.w)] = sum;
+        gx[at(to, o.n, o.c, o.h, o.w)] = sum;
     }
 }
 
@@ -136,57 +136,56 @@ extern "C" __global__ void mean_pool_vjp(const real* g, real* gx, long long coun
 FEW = 32  # cells of a window that a thread adds up alone
 
 
-def _launch(name: str, blocks: int, threads: int, images: Any, windows: Any, how: dict[str, Any], from_: Any, to: Any,
-            arrays: tuple, numbers: tuple) -> None:  # fmt: skip
-    """Launch a kernel for images (N, C, H, W) and their windows.
+def _launch(name: str, blocks: int, threads: int, images: Any, windows: Any, how: dict[str, Any], arrays: tuple,
+            numbers: tuple) -> None:  # fmt: skip
+    """Launch a kernel for images (N, C, H, W) and their windows, of whose arrays it gets the steps in memory.
 
     Args:
-        from_, to: the arrays of which it gets the steps in memory.
         numbers: come before sizes and steps.
     """
-    whole, kind = _cuda.whole(images, windows, from_, to)
+    whole, kind = _cuda.whole(images, windows, *arrays)
     (kh, kw), (sh, sw) = kernel, stride = how["kernel"], how["stride"]
     names = zip(("KH", "KW", "SH", "SW"), ("z.kh", "z.kw", "z.sh", "z.sw"), (*kernel, *stride), strict=True)
     constant = kh * kw <= FEW
     window = "".join(f"#define {name} {f'((whole){value})' if constant else member}\n" for name, member, value in names)
     sizes = *images.shape[1:], *windows.shape[2:], kh, kw, sh, sw, *how["padding"], *how.get("dilation", (1, 1))
     structs = [_cuda.struct(sizes, kind)]
-    structs += [_cuda.struct(tuple([s // a.itemsize for s in a.strides]), kind) for a in (from_, to)]
+    structs += [_cuda.struct(tuple([s // a.itemsize for s in a.strides]), kind) for a in arrays]
     _cuda.of_type(SOURCE, name, images.dtype, whole + window)((blocks,), (threads,), (*arrays, *numbers, *structs))
 
 
 def max_pool(x: Any, *, ceil_mode: bool, **how: Any) -> Any:
     """The largest cell of each window of images (N, C, H, W); NaN where one is NaN."""
     out = output_sizes(x.shape[2:], how["kernel"], how["stride"], how["padding"], how["dilation"], ceil_mode)
-    result = empty_output(_backend.gpu(), (*x.shape[:2], *out), x.dtype, x)
+    result = empty_output(MEMORY, (*x.shape[:2], *out), x.dtype, x)
     blocks = _cuda.blocks_for(result.size)
-    _launch("max_pool", blocks, _cuda.THREADS, x, result, how, x, result, (x, result), (result.size,))
+    _launch("max_pool", blocks, _cuda.THREADS, x, result, how, (x, result), (result.size,))
     return result
 
 
 def max_pool_vjp(g: Any, out: Any, x: Any, *, ceil_mode: bool, **how: Any) -> Any:
     """The gradient of x: of each window's first largest cell, or of its last NaN."""
-    gx = _backend.gpu().empty_like(x)
-    _launch("max_pool_vjp", _cuda.blocks_for(x.size), _cuda.THREADS, x, g, how, g, x, (g, x, gx), (x.size,))
+    gx = MEMORY.empty_like(x)
+    _launch("max_pool_vjp", _cuda.blocks_for(x.size), _cuda.THREADS, x, g, how, (g, x, gx), (x.size,))
     return gx
 
 
 def mean_pool(x: Any, out: tuple[int, ...], include_pad: bool, divisor: int | None, **how: Any) -> Any:
     """The mean of each window of images (N, C, H, W). out: how many windows there are each way."""
-    result = empty_output(_backend.gpu(), (*x.shape[:2], *out), x.dtype, x)
+    result = empty_output(MEMORY, (*x.shape[:2], *out), x.dtype, x)
     cells = math.prod(how["kernel"])
     few = cells <= FEW
     blocks, threads = (_cuda.blocks_for(result.size), _cuda.THREADS) if few else (
         min(result.size, _cuda.MOST_BLOCKS), min(_cuda.threads_for(cells), _cuda.THREADS)
     )  # fmt: skip
     name, numbers = "mean_pool_small" if few else "mean_pool", (result.size, int(include_pad), divisor or 0)
-    _launch(name, blocks, threads, x, result, how, x, result, (x, result), numbers)
+    _launch(name, blocks, threads, x, result, how, (x, result), numbers)
     return result
 
 
 def mean_pool_vjp(g: Any, size: tuple[int, ...], include_pad: bool, divisor: int | None, **how: Any) -> Any:
     """The gradient of images of a size."""
-    gx = empty_output(_backend.gpu(), (*g.shape[:2], *size), g.dtype, g)
+    gx = empty_output(MEMORY, (*g.shape[:2], *size), g.dtype, g)
     numbers = gx.size, int(include_pad), divisor or 0
-    _launch("mean_pool_vjp", _cuda.blocks_for(gx.size), _cuda.THREADS, gx, g, how, g, gx, (g, gx), numbers)
+    _launch("mean_pool_vjp", _cuda.blocks_for(gx.size), _cuda.THREADS, gx, g, how, (g, gx), numbers)
     return gx

@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
+from tdt._backend.waiting import refuse_program
 from tdt._kernels import _cublas_lt
 from tdt._kernels._cublas_lt import EPILOGUE_BGRADB, EPILOGUE_BIAS, EPILOGUE_DEFAULT, OP_N, OP_T, Matrix, Problem
 from tdt._kernels._cuda import LETTERS
 from tdt._kernels._registry import SWITCHES
+from tdt._kernels.programs_gpu import MEMORY, launched
 
 ALIGNED = 256  # bytes; memory from CuPy's pool is, views of it may not be
 MOST_PLANS = 4096
@@ -45,6 +47,7 @@ def product(a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any:
     if a.ndim > 2 == b.ndim and a.flags.c_contiguous:  # one product of more rows
         return product(a.reshape(-1, a.shape[-1]), b, bias).reshape(*a.shape[:-1], b.shape[-1])
     if bias is not None and (bias.dtype != a.dtype or not bias.flags.c_contiguous or b.shape[-1] == 1):
+        refuse_program()
         out = product(a, b)
         out += bias
         return out
@@ -52,13 +55,14 @@ def product(a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any:
     out = _computed(a, b, bias, epilogue)
     if out is not None:
         return out
+    refuse_program()
     out = _backend.gpu().matmul(a, b) if bias is None else product(a, b)
     return out if bias is None else _backend.gpu().add(out, bias, out=out)
 
 
 def weight_gradients(rows: Any, x: Any) -> tuple[Any, Any]:
     """(rowsᵀ x, the sum of `rows`): the gradients of the weights and the bias of a linear layer, in one launch."""
-    sums = _backend.gpu().empty(rows.shape[1], rows.dtype)
+    sums = MEMORY.empty(rows.shape[1], rows.dtype)
     out = _computed(rows.T, x, sums, EPILOGUE_BGRADB) if x.shape[1] > 1 else None
     return (product(rows.T, x), _backend.total(rows, 0)) if out is None else (out, sums)
 
@@ -79,8 +83,8 @@ def _computed(a: Any, b: Any, bias: Any, epilogue: int) -> Any:
         )
     if plan is None:
         return None
-    out = _backend.gpu().empty(shape, a.dtype)
-    plan(b.data.ptr, a.data.ptr, out.data.ptr, None if bias is None else bias.data.ptr)
+    out = MEMORY.empty(shape, a.dtype)
+    launched(plan, b, a, out, bias)
     return out
 
 

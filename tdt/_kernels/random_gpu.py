@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
+from tdt._backend.waiting import refuse_program
 from tdt._kernels import _cuda
 from tdt._kernels._cuda import LETTERS, STORED
 from tdt._kernels.capture_gpu import signed
@@ -67,6 +68,7 @@ extern "C" __global__ void dropout(const STORED* x, STORED* out, bool* mask, con
 
 def words(seed: int, offset: int, place: Any, count: int) -> Any:
     """32-bit words from block `offset` of four on, in uint64. place: as of `Philox.take`."""
+    refuse_program()
     out = _backend.gpu().empty(count, np.uint64)
     if count:
         kernel = _cuda.compiled(WORDS, "draw_words", PHILOX)
@@ -83,6 +85,7 @@ def _dropout(dtype: Any) -> Callable[..., None]:
 
 def dropout(x: Any, *, p: float, scale: float, generator: Any) -> tuple[Any, Any]:
     """(x times `scale`, or 0 with probability p; which elements are kept), drawn in the order of the memory of dense `x`."""
+    refuse_program()
     xp = _backend.gpu()
     out, mask = xp.empty_like(x), xp.empty_like(x, np.bool_)
     seed, offset, place = generator.take(2 * x.size)

@@ -74,6 +74,7 @@ class GradScaler:
         self._scale, self._growth_tracker = float(init_scale), 0
         self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
         self._growth_interval = growth_interval
+        self._version = 0  # how often the scale was set from outside
         self._used = False  # whether `scale` was called
         self._found: dict[int, bool] = {}  # by optimizer, since the last update: whether a gradient was not finite
         self._stepped: set[int] = set()
@@ -154,7 +155,7 @@ class GradScaler:
             return
         self._check_used("update")
         if new_scale is not None:
-            self._scale = float(new_scale)
+            self._scale, self._version = float(new_scale), self._version + 1
         elif not self._found:
             raise AssertionError("No inf checks were recorded prior to update.")
         elif any(self._found.values()):
@@ -224,5 +225,6 @@ class GradScaler:
                 "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler."
             )
         self._scale, self._growth_tracker = float(state_dict["scale"]), state_dict["_growth_tracker"]
+        self._version += 1
         self._growth_factor, self._backoff_factor = state_dict["growth_factor"], state_dict["backoff_factor"]
         self._growth_interval = state_dict["growth_interval"]

@@ -11,7 +11,7 @@ from tdt import _backend
 from tdt._core import dtype as _dtype
 from tdt._core.calls import check_call
 from tdt._core.dtype import FLOAT, check_category
-from tdt._kernels import FEW_CALLS, LOWER, for_small_arrays, quick_arithmetic
+from tdt._kernels import FEW_CALLS, LARGE_ARITHMETIC, LOWER, for_small_arrays, quick_arithmetic
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
@@ -103,14 +103,16 @@ def plan_for(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
 
 
 def _often(plan: Plan, ufunc: str, dtype: Any) -> Any:
-    """NumPy's ufunc for two arrays, which becomes the plan's quick form when it is often called: that is loaded or compiled."""
+    """NumPy's ufunc for two arrays, which becomes the plan's quick form, loaded or compiled, when it is often called, or when two
+    small arrays have a large result."""
     function, left = getattr(np, ufunc), FEW_CALLS
 
     def call(a: Any, b: Any, *out: Any) -> Any:
         nonlocal left
         left -= 1
-        if left < 0:
+        if left < 0 or (a.size * b.size >= LARGE_ARITHMETIC and np.broadcast(a, b).size >= LARGE_ARITHMETIC):
             plan.function = quick_arithmetic(ufunc, dtype) or function
+            return plan.function(a, b, *out)
         return function(a, b, *out)
 
     return call

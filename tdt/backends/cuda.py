@@ -9,11 +9,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import warnings
+from collections.abc import Iterator
+
 from tdt._backend import cuda_device_count
 from tdt.compat import _switches
 
 __all__ = ["enable_cudnn_sdp", "enable_flash_sdp", "enable_math_sdp", "enable_mem_efficient_sdp", "cudnn_sdp_enabled",
-           "flash_sdp_enabled", "is_built", "math_sdp_enabled", "matmul", "mem_efficient_sdp_enabled"]  # fmt: skip
+           "flash_sdp_enabled", "is_built", "math_sdp_enabled", "matmul", "mem_efficient_sdp_enabled", "sdp_kernel"]  # fmt: skip
 
 
 class _Matmul:
@@ -80,3 +84,17 @@ def cudnn_sdp_enabled() -> bool:
 def enable_cudnn_sdp(enabled: bool) -> None:
     """Keep the flag."""
     _attention["cudnn"] = enabled
+
+
+@contextlib.contextmanager
+def sdp_kernel(
+    enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
+) -> Iterator[dict]:
+    """Context in which the flags have these values; deprecated in favour of `nn.attention.sdpa_kernel`."""
+    warnings.warn("backends.cuda.sdp_kernel is deprecated; use nn.attention.sdpa_kernel", FutureWarning, 3)
+    before = dict(_attention)
+    _attention.update(flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn)
+    try:
+        yield {}
+    finally:
+        _attention.update(before)

@@ -11,7 +11,7 @@ from typing import Any
 from tdt._backend._gpu_memory import OutOfMemoryError
 from tdt._random import cuda_generator
 from tdt.compat._old_types import CUDA_TYPES
-from tdt.cuda import amp, graphs, memory, random, streams
+from tdt.cuda import amp, graphs, memory, nvtx, random, streams
 from tdt.cuda._devices import (
     DeviceProperties,
     current_device,
@@ -63,7 +63,7 @@ __all__ = [
     "graph", "graph_pool_handle", "graphs", "init", "initial_seed", "is_available", "is_current_stream_capturing",
     "make_graphed_callables", "is_bf16_supported", "is_initialized", "is_tf32_supported",
     "manual_seed", "manual_seed_all", "max_memory_allocated", "max_memory_reserved", "mem_get_info", "memory",
-    "memory_allocated", "memory_reserved", "memory_stats", "memory_summary", "random", "reset_max_memory_allocated",
+    "memory_allocated", "memory_reserved", "memory_stats", "memory_summary", "nvtx", "random", "reset_max_memory_allocated",
     "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_rng_state", "set_rng_state_all", "set_stream",
     "stream", "streams", "synchronize",
 ]  # fmt: skip
@@ -74,4 +74,6 @@ __all__ += list(CUDA_TYPES)
 def __getattr__(name: str) -> Any:
     if name == "default_generators":  # one for each GPU, made when they are asked for
         return tuple(cuda_generator(index) for index in range(device_count()))
+    if name == "_initialized":
+        return is_initialized()
     raise AttributeError(f"module 'tdt.cuda' has no attribute '{name}'")

@@ -15,7 +15,7 @@ enum { T_HANDLE = 0, T_DATA_TYPE = 1, T_INT64 = 3, T_FLOAT = 4, T_POINTER = 6, T
 enum { COMP_TYPE = 100, CONV_MODE, DILATIONS, STRIDES, POST_PADDINGS, PRE_PADDINGS, SPATIAL_DIMS };
 enum { HEUR_MODE = 200, HEUR_GRAPH, HEUR_RESULTS, CFG_ENGINE = 300, PLAN_HANDLE = 400, PLAN_CONFIG, PLAN_WORKSPACE_SIZE };
 enum { FORWARD_ALPHA = 700, INPUT_ALPHA = 706, WEIGHT_ALPHA = 712, GRAPH_HANDLE = 800, GRAPH_OPS = 801 };
-enum { ALIGNMENT = 900, DATA_TYPE, DIMENSIONS, TENSOR_STRIDES, UNIQUE_ID = 906, UNIQUE_IDS = 1000, DATA_POINTERS, WORKSPACE = 1003, NUMERICAL_NOTE = 1303 };
+enum { ALIGNMENT = 900, DATA_TYPE, DIMENSIONS, TENSOR_STRIDES, UNIQUE_ID = 906, UNIQUE_IDS = 1000, DATA_POINTERS, WORKSPACE = 1003, ENGINE_INDEX = 1301, NUMERICAL_NOTE = 1303 };
 enum { R_32F = 0, R_64F = 1, R_16F = 2, R_16BF = 9, CROSS_CORRELATION = 1, FALLBACK = 2, MODE_A = 3 };
 enum { TENSOR_CORE, DOWN_CONVERT_INPUTS, REDUCED_PRECISION_REDUCTION, FFT, NONDETERMINISTIC, WINOGRAD, TILE_13 = 8 };
 
@@ -54,7 +54,7 @@ OPERATION(FORWARD_ALPHA, FORWARD, X, W, Y); OPERATION(INPUT_ALPHA, BWD_DATA, DX,
 SAME(GRAPH_HANDLE, CUDNN_ATTR_OPERATIONGRAPH_HANDLE); SAME(GRAPH_OPS, CUDNN_ATTR_OPERATIONGRAPH_OPS); SAME(ALIGNMENT, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
 SAME(DATA_TYPE, CUDNN_ATTR_TENSOR_DATA_TYPE); SAME(DIMENSIONS, CUDNN_ATTR_TENSOR_DIMENSIONS); SAME(TENSOR_STRIDES, CUDNN_ATTR_TENSOR_STRIDES); SAME(UNIQUE_ID, CUDNN_ATTR_TENSOR_UNIQUE_ID);
 SAME(UNIQUE_IDS, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS); SAME(DATA_POINTERS, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS); SAME(WORKSPACE, CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
-SAME(NUMERICAL_NOTE, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE); SAME(R_32F, CUDNN_DATA_FLOAT); SAME(R_64F, CUDNN_DATA_DOUBLE); SAME(R_16F, CUDNN_DATA_HALF); SAME(R_16BF, CUDNN_DATA_BFLOAT16);
+SAME(ENGINE_INDEX, CUDNN_ATTR_ENGINE_GLOBAL_INDEX); SAME(NUMERICAL_NOTE, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE); SAME(R_32F, CUDNN_DATA_FLOAT); SAME(R_64F, CUDNN_DATA_DOUBLE); SAME(R_16F, CUDNN_DATA_HALF); SAME(R_16BF, CUDNN_DATA_BFLOAT16);
 SAME(CROSS_CORRELATION, CUDNN_CROSS_CORRELATION); SAME(FALLBACK, CUDNN_HEUR_MODE_FALLBACK); SAME(MODE_A, CUDNN_HEUR_MODE_A); SAME(TENSOR_CORE, CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
 SAME(DOWN_CONVERT_INPUTS, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS); SAME(REDUCED_PRECISION_REDUCTION, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION);
 SAME(FFT, CUDNN_NUMERICAL_NOTE_FFT); SAME(NONDETERMINISTIC, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC); SAME(WINOGRAD, CUDNN_NUMERICAL_NOTE_WINOGRAD);
@@ -76,14 +76,15 @@ static const char* last_error = "";
 // The engines of the heuristics, in their order: those of mode A, and from LAST_OF_A on the fallback's.
 int64_t cudnn_takes = INT64_MAX; // the workspace of the first engine
 int cudnn_refuses = NOT_SUPPORTED; // the status of an engine that cannot be finalized
-enum { ENGINES = 8, LAST_OF_A = 6, MOST_NOTES = 2, TAKES_TOO_MUCH = 0, FAILS = 1, BY_TENSOR_CORES = 3, WORKSPACE_SIZE = 4096 };
-static const struct { int count, notes[MOST_NOTES]; } engines[ENGINES] = {
+enum { ENGINES = 9, LAST_OF_A = 6, MOST_NOTES = 2, TAKES_TOO_MUCH = 0, FAILS = 1, BY_TENSOR_CORES = 3, INEXACT = 6, WORKSPACE_SIZE = 4096 };
+static const struct { int count, notes[MOST_NOTES], number; } engines[ENGINES] = {
     {0, {0}},                                 // needs more memory than a GPU has
     {0, {0}},                                 // cannot be finalized
     {2, {TENSOR_CORE, DOWN_CONVERT_INPUTS}},
     {1, {TENSOR_CORE}},
     {1, {WINOGRAD}},
     {1, {FFT}},
+    {0, {0}, 17},                             // whose weight gradients are not exact
     {2, {NONDETERMINISTIC, REDUCED_PRECISION_REDUCTION}},
     {0, {0}},
 };
@@ -246,6 +247,10 @@ int cudnnBackendGetAttribute(descriptor* of, int attribute, int type, int64_t mo
             if (type != T_NOTE || most < *count) return fail(BAD_PARAM, "no room for notes");
             memcpy(values, engines[of->engine].notes, (size_t)*count * sizeof(int));
             return SUCCESS;
+        case ENGINE * 10000 + ENGINE_INDEX:
+            if (type != T_INT64 || most != 1) return fail(BAD_PARAM, "one number");
+            *(int64_t*)values = engines[of->engine].number;
+            return *count = 1, SUCCESS;
         case EXECUTION_PLAN * 10000 + PLAN_WORKSPACE_SIZE:
             if (type != T_INT64 || most != 1) return fail(BAD_PARAM, "one size");
             *(int64_t*)values = of->engine == TAKES_TOO_MUCH ? cudnn_takes : of->engine == BY_TENSOR_CORES ? 0 : WORKSPACE_SIZE;
@@ -282,7 +287,8 @@ void cudnn_run(const job* of) {
     three_dimensional(&op.x), three_dimensional(&op.w), three_dimensional(&op.y);
     if (op.how.dims == 2) op.how.stride[2] = op.how.dilation[2] = 1, op.how.padding[2] = 0;
     const tensor *tensors[] = {&op.x, &op.w, &op.y}, *out = tensors[of->result];
-    const int forbidden = of->engine != BY_TENSOR_CORES && of->engine != ENGINES - 1, type = op.x.type, tf32 = type == R_32F && of->engine == BY_TENSOR_CORES;
+    const int inexact = of->engine == INEXACT && of->result == 1;
+    const int forbidden = inexact || (of->engine != BY_TENSOR_CORES && of->engine < INEXACT) || of->engine == ENGINES - 2, type = op.x.type, tf32 = type == R_32F && of->engine == BY_TENSOR_CORES;
     double* values[3];
     for (int k = 0; k < 3; k++) {
         values[k] = calloc((size_t)elements(tensors[k]), sizeof(double));

@@ -22,6 +22,7 @@ import pytest
 
 import tdt
 from tdt._kernels import _cudnn, cudnn_gpu
+from tdt.autograd._op_table import OPS
 from tdt.nn import functional as F
 from tests.gpu.steps import LAUNCHES_BY_CUDNN, step_of
 from tests.helpers import require_program
@@ -264,15 +265,17 @@ def test_each_gpu_has_plans_of_its_own(cudnn, two_gpus):
     assert tdt.equal(found[0].cpu(), found[1].cpu())
 
 
-def test_plans_keep_their_descriptors_and_launches_none(cudnn):
+def test_a_plan_keeps_its_descriptors_and_the_addresses_of_few_launches(cudnn, monkeypatch):
+    monkeypatch.setattr(_cudnn, "MOST_PACKS", 2)
     alive = ctypes.c_int.in_dll(cudnn, "cudnn_alive")
     x, w = normal(2, 3, 9, 8).cuda(), normal(5, 3, 3, 3).cuda()
     F.conv2d(x, w)
     gc.collect()
     before = alive.value
-    for _ in range(3):
-        F.conv2d(x, w)
-    assert alive.value == before
+    results = [F.conv2d(x, w) for _ in range(6)]  # each elsewhere in memory
+    gc.collect()
+    assert len({out.data_ptr() for out in results}) == 6
+    assert before <= alive.value <= before + 1
     cudnn_gpu._plans.clear()
     _cudnn.forget()
     gc.collect()
@@ -296,8 +299,8 @@ def test_a_plan_keeps_what_it_refers_to_and_no_plan_that_was_refused(cudnn):
     before = alive.value
     F.conv2d(normal(2, 3, 9, 8).cuda(), normal(5, 3, 3, 3).cuda())
     gc.collect()
-    # Three tensors, a convolution, an operation, a graph, heuristics, a configuration and the plan.
-    assert alive.value - before == 9
+    # Three tensors, a convolution, an operation, a graph, heuristics, a configuration, the plan, and the addresses of a launch.
+    assert alive.value - before == 10
 
 
 def test_threads_share_a_handle_and_use_it_one_at_a_time(cudnn, monkeypatch):
@@ -392,6 +395,26 @@ def test_where_a_workspace_does_not_fit_a_smaller_one_is_used_or_tdts_kernel(
     assert [name for _, name, _ in calls] == [EXECUTE if smaller else "conv"] * 2
     for each in found:
         close(each.cpu(), F.conv2d(x.cpu().double(), w.cpu().double()), "float16" if smaller else "float32")
+
+
+def test_programs_do_without_a_workspace_that_does_not_fit_any_more(cudnn, request):
+    x, w = (normal(*size).cuda().requires_grad_() for size in ((2, 3, 9, 8), (5, 3, 3, 3)))
+
+    def results() -> list[tdt.Tensor]:
+        x.grad = w.grad = None
+        y = F.conv2d(x, w)
+        y.backward(tdt.ones_like(y))
+        return [t.detach().cpu() for t in (y, x.grad, w.grad)]
+
+    with tdt.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        expected = [results() for _ in range(3)][-1]
+        (call,) = OPS["conv"].layouts.values()
+        (gradient,) = call.gradients.values()
+        assert call.forward.program is not None is not gradient.program
+        request.getfixturevalue("no_workspaces")
+        for _ in range(3):
+            for value, exact in zip(results(), expected, strict=True):
+                close(value, exact, "float32")
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)

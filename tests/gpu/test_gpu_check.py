@@ -15,7 +15,8 @@ import pytest
 
 import tdt
 from tdt._kernels import _cudnn
-from tests import gpu_kernels
+from tests import gpu_kernels, runs_on_gpu
+from tests.helpers import require
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,18 +30,35 @@ def test_correctness_writes_ops_and_configs(tmp_path):
     done = gpu_check("correctness", "--only", "ops", "--ops", "softmax", "tanh", "--results", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     checks = json.loads((tmp_path / "correctness.json").read_text())["ops"]
-    assert {check["name"] for check in checks.values()} == {"softmax", "softmax backward", "tanh", "tanh backward"}
+    names = {f"{name}{parts}" for name in ("softmax", "tanh") for parts in ("", " of parts")}
+    assert {check["name"] for check in checks.values()} == names | {f"{name} backward" for name in names}
     done = gpu_check("--only", "configs", "--configs", "digits-mlp", "--steps", "2", "--results", str(tmp_path))
     found = json.loads((tmp_path / "correctness.json").read_text())
     assert done.returncode == 0 and found["configs"]["digits-mlp"]["wrong"] is None and found["ops"] == checks
 
 
-@pytest.mark.parametrize("stage", ["kernels", "cudnn", "graphs", "compiled", "checkpoints", "sanitizer"])
+@pytest.mark.parametrize("stage", ["kernels", "cudnn", "graphs", "chains", "compiled", "checkpoints", "sanitizer"])
 def test_a_stage_writes_what_it_checked(stage: str, tmp_path):
     done = gpu_check("correctness", "--only", stage, "--results", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     records = json.loads((tmp_path / "correctness.json").read_text())[stage]
     assert records and ({*records.values()} == {None} if stage != "sanitizer" else [*records] == ["tool"])
+
+
+def test_runs_that_differ_are_found(monkeypatch):
+    name = "float16 that overflows"
+    others = {*runs_on_gpu.RUNS} - {name}
+    assert dict(runs_on_gpu.check_runs("cuda", others)) == {name: None}
+    monkeypatch.setattr(runs_on_gpu, "OVERFLOWS", 1000)
+    assert dict(runs_on_gpu.check_runs("cuda", others)) == {name: "losses: no step was skipped"}
+
+
+def test_the_op_database_is_checked(tmp_path):
+    require("torch")
+    done = gpu_check("--only", "op database", "--ops", "tanh", "gather", "--jobs", "1", "--results", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "correctness.json").read_text())["op database"]
+    assert found == {"tanh": None, "gather": None}
 
 
 @pytest.mark.parametrize("wrong", [1.001, math.nan])

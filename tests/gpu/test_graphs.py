@@ -5,10 +5,12 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 
+import cupy
 import pytest
 
 import tdt
 from tdt import nn
+from tdt._kernels import capture_gpu, chains_gpu, graph_gpu
 from tdt.nn import functional as F
 from tests.gpu.steps import MODELS, NUMBERS
 
@@ -263,3 +265,20 @@ def test_memory_of_a_graph_counts_as_allocated():
     with tdt.cuda.graph(graph):
         x = tdt.ones(1 << 20, device="cuda")
     assert tdt.cuda.memory_allocated() - before >= x.nbytes
+
+
+def test_branches_of_a_graph_have_counters_and_workspaces_of_their_own():
+    capture, streams = capture_gpu.Capture(tdt.cuda.graph_pool_handle()), [cupy.cuda.Stream(), cupy.cuda.Stream()]
+    places = []
+    for stream in (*streams, *streams):
+        with stream:
+            places.append((capture.tickets().data.ptr, capture.workspace(16).data.ptr))
+    assert places[:2] == places[2:] and len({*places[0], *places[1]}) == 4
+
+
+def test_no_kernel_waits_where_a_driver_does_not_say_which_nodes_a_graph_has(monkeypatch):
+    assert chains_gpu.may_wait()
+    monkeypatch.setattr(chains_gpu, "_has_driver", lambda: True)
+    monkeypatch.setattr(chains_gpu, "_capture_info", lambda: None)
+    with graph_gpu.capturing(graph_gpu.Graph(), cupy.cuda.Stream(), chains=True):
+        assert capture_gpu.current().chains is None

@@ -584,6 +584,25 @@ def test_a_generated_kernel_has_the_bits_and_the_strides_of_the_cpu(name: str, d
     np.testing.assert_allclose(there.cpu().double().numpy(), here.double().numpy(), rtol=within, atol=within)
 
 
+@pytest.mark.parametrize("dtype", [tdt.float32, tdt.float64], ids=str)
+def test_another_number_compiles_no_other_kernel(dtype: tdt.dtype):
+    values, compiled = numbers(3, 4), []
+    for number in (0.3, 1.3, 2.3, -4.0):
+        for function in (lambda x, k: x * k, lambda x, k: k * x, lambda x, k: x / k, lambda x, k: k / x):
+            here, there = (
+                gradients(lambda x, f=function, k=number: f(x, k), [values], device, dtype)
+                for device in ("cpu", "cuda")
+            )
+            np.testing.assert_array_equal(there, here)
+        compiled.append(_cuda.bare.cache_info().currsize)
+    assert len({*compiled}) == 1, compiled
+
+
+@pytest.mark.parametrize("alpha", [np.float32(0.5), np.float64(0.5), np.int64(2)], ids=repr)
+def test_factors_of_numpys_types_are_numbers(alpha: np.generic):
+    held_to_float64(lambda x, y: tdt.add(x, y, alpha=alpha) * tdt.sub(y, x, alpha=alpha), numbers(3, 4), numbers(3, 4))
+
+
 BARRIER = r"""
 extern "C" __global__ void some(float* x, long long count) {
     if ((long long)threadIdx.x < count) __syncthreads();

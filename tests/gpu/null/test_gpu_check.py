@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-SMALL = ["--no-values", "--ops", "tanh", "gather", "--configs", "digits-mlp", "--workloads", "mlp", "--sizes", "small",
-         "--steps", "2", "--jobs", "2", "--minutes", "5"]  # fmt: skip
+SMALL = ["--no-values", "--ops", "tanh", "gather", "hermite_polynomial_h", "--configs", "digits-mlp", "--runs", "float16",
+         "--workloads", "mlp", "--sizes", "small", "--steps", "2", "--jobs", "2", "--minutes", "5"]  # fmt: skip
 
 
 def test_all_stages_are_accepted(tmp_path):
@@ -22,14 +22,18 @@ def test_all_stages_are_accepted(tmp_path):
     (path,) = tmp_path.iterdir()
     found = json.loads(path.read_text())
     values = "from float64", "losses", "differs from a call"  # which no kernel computes here
-    for stage in ("kernels", "cudnn", "graphs", "compiled", "checkpoints"):
+    for stage in ("kernels", "cudnn", "graphs", "chains", "compiled", "runs", "programs", "checkpoints"):
         assert found[stage], output
         for name, wrong in found[stage].items():
             assert wrong is None or any(value in wrong for value in values), f"{stage}, {name}: {wrong}\n{output}"
     checks = found["ops"]
-    assert {check["name"] for check in checks.values()} == {"tanh", "tanh backward", "gather", "gather backward"}
+    names = {f"{name}{parts}" for name in ("tanh", "gather") for parts in ("", " of parts")}
+    names |= {f"{name} backward" for name in names}
+    names |= {"hermite_polynomial_h", "hermite_polynomial_h of parts"}  # in a module that is imported when used
+    assert {check["name"] for check in checks.values()} == names
     assert not any(check["wrong"] for check in checks.values()), output
     assert found["configs"]["digits-mlp"]["wrong"] is None or "finite" in found["configs"]["digits-mlp"]["wrong"]
     assert found["speed"]["mlp small"]["tdt graph"]["ms"] > 0 and found["reserve"]["functions"]
-    assert {*found} == {"kernels", "cudnn", "graphs", "compiled", "speed", "reserve", "ops", "configs", "checkpoints",
-                        "nccl", "sanitizer"}  # fmt: skip
+    assert {*found} == {"kernels", "cudnn", "graphs", "chains", "compiled", "runs", "programs", "speed", "reserve", "ops",
+                        "op database", "configs", "checkpoints", "nccl", "sanitizer"}  # fmt: skip
+    assert {*found["op database"].values()} <= {None}, output

@@ -18,6 +18,7 @@ READS = {
     "index_mask": "result 0 is",
     "unique_consecutive": "result 0 is", "bernoulli": "RuntimeError: Expected p_in", "multinomial": "RuntimeError: ",
     "poisson": "RuntimeError: invalid Poisson rate", "eig": "RuntimeError: torch.linalg.eig: input tensor should not contain",
+    "ldl_solve": "RuntimeError: linalg.ldl_solve: pivots must be",
 }  # fmt: skip
 
 

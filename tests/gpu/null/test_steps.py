@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from tdt._compiled.values import Values
 from tdt.train.config import loads
 from tdt.train.logging.events import StepDone
 from tdt.train.session import Session
@@ -29,11 +30,13 @@ def test_a_step_launches_what_the_stand_in_counts_and_nothing_else(name: str, op
 
 def test_a_run_waits_where_it_logs_and_uploads_batches_alone(tmp_path):
     steps: list[Counter[str]] = []
+    names: list[list[str]] = []
     with wheel.watch() as calls:
 
         def on_event(event):
             if isinstance(event, StepDone):
                 steps.append(Counter(call.kind for call in calls))
+                names.append([call.name for call in calls if call.kind in wheel.WORK or call.name == "cudaGraphLaunch"])
                 calls.clear()
 
         with Session.start(loads(RUN, str(tmp_path / "net.yaml")), folder=tmp_path / "run") as session:
@@ -41,3 +44,31 @@ def test_a_run_waits_where_it_logs_and_uploads_batches_alone(tmp_path):
     inside = [steps[k] for k in (1, 2, 4, 5, 6)]  # neither the first nor those that log
     waits = [(step["wait"], step["download"], step["upload"], step["pinned upload"]) for step in inside]
     assert waits == [(0, 0, 0, 2)] * len(inside)
+    # A replay computes what metrics take of a batch too, and each of them is added to two means, with its weight.
+    own, sums = names[6][:5], names[6][5:]
+    assert own == ["copy_each"] * 2 + ["set_numbers"] * 2 + ["cudaGraphLaunch"]
+    assert len(sums) == 8 and all(name.startswith("cupy_add") for name in sums)
+
+
+PARTS = {"float16": "amp: float16", "several batches, mixup and float16": "accumulate: 2, mixup: 0.2, amp: float16"}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_steps_of_several_parts_are_two_graphs(name: str, tmp_path, monkeypatch: pytest.MonkeyPatch):
+    """Nothing waits for the GPU, which keeps the loss scale. Kernels compute nothing, so nothing is compared."""
+    monkeypatch.setattr(Values, "are", lambda self, other: True)
+    text = RUN.replace("steps: 8", f"steps: 12, {PARTS[name]}")
+    counts: list[Counter[str]] = []
+    with wheel.watch() as calls:
+
+        def on_event(event):
+            if isinstance(event, StepDone):
+                counts.append(Counter(call.name if call.name == "cudaGraphLaunch" else call.kind for call in calls))
+                calls.clear()
+
+        with Session.start(loads(text, str(tmp_path / "net.yaml")), folder=tmp_path / "run") as session:
+            session.train(on_event)
+    assert str(session.compilation).endswith("a step is launched as CUDA graphs, in 2 parts")
+    assert counts[10]["cudaGraphLaunch"] == (2 if "accumulate" in PARTS[name] else 1) + 1
+    assert (counts[10]["wait"], counts[10]["upload"]) == (0, 0)
+    assert counts[10]["download"] == 1  # of the scale, to pinned memory

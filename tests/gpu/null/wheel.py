@@ -80,6 +80,7 @@ refused: list[str] = []  # launches and calls that the driver refused, with the 
 modules: dict[int, dict[str, cubin.Kernel]] = {}
 functions: dict[int, cubin.Kernel] = {}
 captures: set[int] = set()  # the streams being captured
+count = 0  # how much the GPU was asked for
 reports_capture = True  # to CuPy, which then refuses what it cannot capture
 
 
@@ -118,8 +119,14 @@ def _on_call(kind: int, function: bytes, stream: int | None, size: int) -> int:
         return _refuse(UNSUPPORTED, f"{name} during capture")
     if what in WORK and (error := _implicit(name, stream)):
         return error
+    _count(what)
     _note(Call(what, name, size=size, stream=stream))
     return 0
+
+
+def _count(kind: str) -> None:
+    global count
+    count += kind in WORK
 
 
 def _implicit(name: str, stream: int) -> int:
@@ -173,6 +180,7 @@ def _on_launch(function: int, at: object, stream: int | None, parameters: object
         return _refuse(RESOURCES if "registers" in why else INVALID, why)
     if error := _implicit(kernel.name, stream or 0):
         return error
+    _count("launch")
     if watched:
         values = [ctypes.string_at(parameters[k], n) for k, (_, n) in enumerate(kernel.parameters)]  # type: ignore[index]
         _note(Call("launch", kernel.name, "", 0, stream or 0, sizes, values))
@@ -194,6 +202,7 @@ def _on_job(name: str, job: int, size: int) -> int:
     stream = _VOID.from_buffer_copy(ctypes.string_at(job + size - 8, 8)).value or 0
     if error := _implicit(name, stream):
         return error
+    _count("library")
     _note(Call("library", name, stream=stream))
     return 0
 
@@ -208,6 +217,7 @@ CALLBACKS: dict[str, tuple[Callable, Callable]] = {
         _on_launch,
     ),
     "null_capture": (ctypes.CFUNCTYPE(_INT, _VOID, _INT), _on_capture),
+    "null_work": (ctypes.CFUNCTYPE(_SIZE), lambda: count),
     "null_is_capturing": (ctypes.CFUNCTYPE(_INT, _VOID), lambda stream: reports_capture and (stream or 0) in captures),
 }
 _alive: list[object] = []  # callbacks and libraries, for as long as the process lives

@@ -48,7 +48,8 @@ def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocki
     note("pinned uploads" if pinned else "uploads", "array")
     out = ndarray(values.shape, values.dtype, order="F" if fortran else "C")
     source = obj if pinned and obj.dtype == out.dtype and obj.ndim == out.ndim else values
-    cuda.get_current_stream().put(lambda: np.copyto(out._h, source))
+    into = out._h
+    cuda.get_current_stream().put(lambda: np.copyto(into, source))
     return out
 
 
@@ -226,6 +227,9 @@ def from_dlpack(array, *, device=None, copy=None):
     return array if isinstance(array, ndarray) else asarray(array)
 
 
+_WITHOUT_BFLOAT16 = {"sort", "argsort", "partition", "argpartition", "lexsort", "cumsum", "cumprod", "unique"}
+
+
 def function_of(name, of):
     """A function or ufunc of the wheel, `name`, that computes with `of`; AttributeError if the wheel has none."""
     last = name.rpartition(".")[2]
@@ -242,6 +246,8 @@ def function_of(name, of):
             return _view(of, args, options)
         if last in _READS:
             note("syncs", last)
+        if last in _WITHOUT_BFLOAT16 and any(getattr(value, "dtype", np.dtype("?")).kind == "V" for value in args):
+            raise NotImplementedError(f"{name} has no kernel for bfloat16")
         if last not in _HOST_TAKEN and not any(isinstance(value, ndarray) for value in _flat([args, options])):
             raise TypeError(f"{name}: none of the operands is an array of CuPy: {[type(value) for value in args]}")
         return launch(of, *args, **options, name=last)

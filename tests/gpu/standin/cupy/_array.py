@@ -77,8 +77,9 @@ def launch(function, *args, writes=None, name=None, **options):
     if isinstance(result, np.ndarray) and result.base is None:
         out = ndarray(result.shape, result.dtype)  # at an address as CuPy's
         if stream.is_late:
-            stream.put(lambda: np.copyto(out._h, function(*args, **options)))
-            out._h.fill(77)
+            values = out._h
+            stream.put(lambda: np.copyto(values, function(*args, **options)))
+            values.fill(77)
         else:
             np.copyto(out._h, result)
         return out
@@ -113,20 +114,20 @@ class ndarray:
             return
         self._h = cuda.memory.aligned(shape, check_dtype(dtype), order)
         self._h.reshape(-1, order="A").view(np.uint8)[...] = 0xAB  # what it holds is not known
-        cuda.memory.own(self._h, self._h.nbytes)
+        cuda.memory.own(self._h, self, self._h.nbytes)
 
     @classmethod
     def _of(cls, values, base=None):
         array = object.__new__(cls)
         check_dtype(values.dtype)
         array.device, array._base = cuda.Device() if base is None else base.device, base
-        array._h = values if base is not None else cuda.memory.own(values)
+        array._h = values if base is not None else cuda.memory.own(values, array)
         return array
 
     def _view(self, values):
         """A view: of memory that can be written, which NumPy says of no broadcast array."""
         if not values.flags.num & _WRITEABLE or values.flags.num & _WARNS:
-            memory = cuda.memory.MemoryPointer(values)
+            memory = cuda.memory.MemoryPointer(values, self)
             values = np.ndarray(values.shape, values.dtype, memory.owner, memory.offset, values.strides)
         return ndarray._of(values, self if self._base is None else self.base)
 
@@ -154,7 +155,7 @@ class ndarray:
 
     @property
     def data(self):
-        return cuda.memory.MemoryPointer(self._h)
+        return cuda.memory.MemoryPointer(self._h, self)
 
     @property
     def __cuda_array_interface__(self):
@@ -219,7 +220,8 @@ class ndarray:
         if not (self.flags.c_contiguous or self.flags.f_contiguous):
             raise RuntimeError("Cannot set to non-contiguous array")
         note("pinned uploads" if cuda.memory.is_pinned(arr) else "uploads", "set")
-        (stream or cuda.get_current_stream()).put(lambda: np.copyto(self._h, arr))
+        values = self._h
+        (stream or cuda.get_current_stream()).put(lambda: np.copyto(values, arr))
 
     def item(self, *args):
         return self.get().item(*args)

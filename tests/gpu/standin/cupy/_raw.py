@@ -71,7 +71,7 @@ class RawKernel:
         note("launches", self.name)
         threads = block if all_threads else (1, 1, 1)
 
-        def run(keep=args):
+        def run(held=[getattr(each, "_h", each) for each in args]):  # noqa: B006 - the memory, not the arrays
             pointers = (ctypes.c_void_p * max(len(words), 1))(*[ctypes.addressof(word) for word in words])
             if function((ctypes.c_uint * 6)(*grid, *threads), pointers) == ABORTED:
                 raise RuntimeError(f"{self.name}: a barrier that not all threads of a block or warp reach")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
 import types
@@ -99,6 +100,8 @@ class Stream(contextlib.AbstractContextManager):
         self.waited_for = -1  # what it knows of the default stream's work
         self.captured = None  # the work of the graph that it captures
         self.held, self.held_by_graph = [], []  # memory that work which is not done may use, or that of the graph
+        self.allocated = {}  # in the capture: the arrays that each pool has allocated
+        self.reused = []  # memory of those before which the pool had freed some, and may have given it to them
         Stream.all.append(self)
         self.ptr = len(Stream.all)
 
@@ -119,6 +122,14 @@ class Stream(contextlib.AbstractContextManager):
         elif self.is_late:
             self.held.append(memory)
 
+    def allocate(self, array, memory, pool):
+        """Take note of memory of an array, both by weak references, that a capture has allocated in a pool."""
+        if self.captured is not None:
+            before = self.allocated.setdefault(pool, [])
+            if any(each() is None for each in before):
+                self.reused.append(memory)
+            before.append(array)
+
     def run_to(self, count):
         while self.done_count < count:
             self.done_count += 1
@@ -135,10 +146,10 @@ class Stream(contextlib.AbstractContextManager):
             raise CUDARuntimeError(
                 "cudaErrorStreamCaptureUnsupported: operation not permitted when stream is capturing"
             )
-        self.captured = []
+        self.captured, self.allocated, self.reused = [], {}, []
 
     def end_capture(self):
-        graph = Graph(self.captured, self.held_by_graph)
+        graph = Graph(self.captured, self.held_by_graph, self.reused)
         self.captured, self.held_by_graph = None, []
         return graph
 
@@ -179,15 +190,21 @@ Stream.null = Stream(null=True)
 
 
 class Graph:
-    """Captured work, which each launch puts into a stream again."""
+    """Captured work, which each launch puts into a stream again.
 
-    def __init__(self, work, memory):
-        self._work, self._memory = work, memory
+    A launch first overwrites memory that was allocated after some of its pool had been freed in the capture: in CuPy's pool they
+    may be the same, and then earlier kernels of the graph write there.
+    """
+
+    def __init__(self, work, memory, reused):
+        self._work, self._memory, self._reused = work, memory, reused
 
     def launch(self, stream=None):
         from cupy._array import note
 
         note("launches", "graph")
+        for reference in self._reused:
+            (stream or get_current_stream()).put(functools.partial(memory.overwrite, reference))
         for work in self._work:
             (stream or get_current_stream()).put(work)
 

@@ -18,12 +18,14 @@ _allocated: dict[int, tuple[weakref.ref, int, int, int]] = {}
 _pinned: dict[int, weakref.ref] = {}
 
 
-def own(values: np.ndarray, size: int | None = None) -> np.ndarray:
+def own(values: np.ndarray, array, size: int | None = None) -> np.ndarray:
     """The values, whose memory is the current GPU's from now on; a copy of those that cannot be written.
 
-    size: what counts as used; by default all bytes.
+    Args:
+        array: of CuPy, whose memory it is; when that is gone, and its views, the pool may use it for others.
+        size: what counts as used; by default all bytes.
     """
-    from cupy.cuda import Device
+    from cupy.cuda import Device, get_current_stream
 
     values = values if values.flags.writeable else values.copy()
     owner = _owner(values)
@@ -39,6 +41,7 @@ def own(values: np.ndarray, size: int | None = None) -> np.ndarray:
             del _allocated[address]
 
     _allocated[address] = weakref.ref(owner, freed), device, low, low + size
+    get_current_stream().allocate(weakref.ref(array), _allocated[address][0], MemoryPool.last)
     pool.used[device] = pool.used.get(device, 0) + size
     pool.held[device] = max(pool.held.get(device, 0), pool.used[device])
     for hook in MemoryHook.active:
@@ -85,6 +88,12 @@ def _bytes(owner: np.ndarray) -> np.ndarray:
     return owner.transpose(sorted(range(owner.ndim), key=lambda d: -owner.strides[d])).reshape(-1).view(np.uint8)
 
 
+def overwrite(reference: weakref.ref) -> None:
+    """Fill memory with what no kernel expects, NaN and -1, if it is not freed."""
+    if (owner := reference()) is not None:
+        _bytes(owner)[:] = 0xFF
+
+
 def pin(values: np.ndarray) -> np.ndarray:
     """Pinned memory of the host."""
     _pinned[values.ctypes.data] = weakref.ref(values)
@@ -100,9 +109,10 @@ def is_pinned(values) -> bool:
 
 
 class MemoryPointer:
-    def __init__(self, values):
+    def __init__(self, values, array):
         from cupy.cuda import Device
 
+        self._array = array  # which owns the memory
         owner = _owner(values)
         self.device = Device(_allocated[owner.ctypes.data][1])
         self.ptr, self.owner = values.ctypes.data, _bytes(owner)
@@ -114,6 +124,7 @@ class MemoryPointer:
 
     def __add__(self, count):
         moved = object.__new__(MemoryPointer)
+        moved._array = self._array
         moved.ptr, moved.owner, moved.offset = self.ptr + count, self.owner, self.offset + count
         moved.device = self.device
         return moved
@@ -136,12 +147,15 @@ class MemoryHook:
 class MemoryPool:
     """Bytes in use and held, by GPU."""
 
+    last = None  # the pool that has allocated last
+
     def __init__(self):
         self.used: dict[int, int] = {}
         self.held: dict[int, int] = {}
 
     def malloc(self, size):
         """Only the check: NumPy has the memory."""
+        MemoryPool.last = self
         used, limit = self.used_bytes(), capacity()
         if used + size > limit:
             raise OutOfMemoryError(

@@ -1,0 +1,91 @@
+"""The record of a call: where the gradients of its operands go, and the node of the graph that it becomes."""
+
+from __future__ import annotations
+
+from types import NoneType
+from typing import TYPE_CHECKING, Any
+
+from tdt._core.dtype import ALL_DTYPES, FLOAT, FLOAT8
+from tdt._core.mode import state
+from tdt._core.tensor import LEAF, Tensor, alias
+from tdt.autograd._node import BackwardPlan, node_of
+from tdt.autograd._plan import Plan, plan_for
+from tdt.autograd._views import NOWHERE, edge_of
+
+if TYPE_CHECKING:
+    from tdt.autograd._layouts import LayoutCall
+    from tdt.autograd._op import Op
+
+DIFFERENTIABLE = frozenset(d.np for d in ALL_DTYPES + FLOAT8 if d.category >= FLOAT)
+
+
+def edges_of(operands: tuple[Any, ...]) -> tuple[list[Any], int, int]:
+    """Where the gradient of each operand goes; a bit set of those that have one; and of those that are views without a graph."""
+    edges: list[Any] = []
+    mask, nowhere, bit = 0, 0, 1
+    for x in operands:
+        edge = (x._edge if x._view is None else edge_of(x)) if isinstance(x, Tensor) else None
+        if edge is not None:
+            mask |= bit
+            if edge is NOWHERE:
+                edge, nowhere = None, nowhere | bit
+        edges.append((x, 0) if edge is LEAF else edge)
+        bit += bit
+    return edges, mask, nowhere
+
+
+NO_EDGES: tuple[list[Any], int, int] = ([], 0, 0)
+
+
+def record_call(
+    op: Op, plan: Plan, mask: int, edges: Any, operands: tuple, arrays: Any, attributes: dict, outs: tuple,
+    nowhere: int = 0, aux: Any = None, call: LayoutCall | None = None,
+) -> None:  # fmt: skip
+    """Create a node of the graph, and set it as the grad_fn of the results `outs` that can have gradients.
+
+    Args:
+        mask: the operands that require gradients, as a bit set.
+        edges: where the gradient of each operand goes.
+        nowhere: the operands among them that are views made under no_grad, as a bit set.
+        aux: values that the forward computed for fast_vjp.
+        call: the remembered one that this is, on a GPU.
+    """
+    key = (mask, nowhere) if nowhere else mask
+    back = plan.backward_plans.get(key)
+    if back is None:
+        kinds = tuple(map(type, arrays))
+        back = plan.backward_plans[key] = BackwardPlan(op, mask, len(operands), plan.low, nowhere, kinds)
+    if not back.has_rule:
+        return
+    node = node_of(back, edges, operands, arrays, attributes, outs, aux, None, call)
+    if not back.multiple_outputs:
+        t = outs[0]
+        dtype = t._a.dtype
+        if dtype is back.dtype or dtype in DIFFERENTIABLE:
+            back.dtype, t._edge = dtype, (node, 0)
+        return
+    for k, t in enumerate(outs):
+        if t._a.dtype in DIFFERENTIABLE and not (op.nondiff and op.outputs[k] in op.nondiff):
+            t._edge = (node, k)
+
+
+def record_results(
+    op: Op, operands: tuple, arrays: tuple, attributes: dict, results: tuple, call: LayoutCall | None = None
+) -> tuple[Tensor, ...]:
+    """Tensors around the results that a kernel has computed of its operands, recorded as a call of `op`.
+
+    For calls that no handler sees: `state.fast_record` is not None.
+
+    Args:
+        arrays: the operands' arrays, of dtypes that the op takes as they are; None for an operand that is absent.
+        attributes: all of them.
+    """
+    outs = tuple([alias(r, None) for r in results])
+    if state.fast_record:
+        edges, mask, nowhere = edges_of(operands)
+        if mask:
+            plan = op.plans.get(tuple([NoneType if a is None else a.dtype for a in arrays]))
+            if plan is None:
+                plan = plan_for(op, tuple([NoneType if a is None else a.dtype for a in arrays]), list(arrays))[1]
+            record_call(op, plan, mask, edges, operands, arrays, attributes, outs, nowhere, None, call)
+    return outs
