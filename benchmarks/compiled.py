@@ -9,6 +9,7 @@ python -m benchmarks.compiled          # or chains, networks, trainer
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import Any
 
@@ -23,7 +24,7 @@ from tdt.train.loop.build import build
 from tdt.train.loop.trainer import Trainer
 
 PAIRS = 25
-WARM = 100  # steps before those that are measured: programs run natively after some calls
+WARM = 160  # steps before those that are measured: programs run natively after some calls
 
 
 def mlp(library: Any) -> Any:
@@ -40,6 +41,35 @@ def digits_cnn(library: Any) -> Any:
         nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(128, 10),
     )  # fmt: skip
+
+
+def wide_mlp(library: Any) -> Any:
+    """784-512-256-10."""
+    nn = library.nn
+    return nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, 10))
+
+
+def resnet20(library: Any) -> Any:
+    """The residual network of 20 layers for CIFAR-10 (He et al., 2015)."""
+    nn = library.nn
+
+    class Block(nn.Module):
+        def __init__(self, inside: int, outside: int) -> None:
+            super().__init__()
+            stride = outside // inside
+            self.conv1 = nn.Conv2d(inside, outside, 3, stride, 1, bias=False)
+            self.conv2 = nn.Conv2d(outside, outside, 3, 1, 1, bias=False)
+            self.norm1, self.norm2 = nn.BatchNorm2d(outside), nn.BatchNorm2d(outside)
+            self.short = nn.Identity() if stride == 1 else nn.Conv2d(inside, outside, 1, stride, bias=False)
+
+        def forward(self, x: Any) -> Any:
+            y = self.norm2(self.conv2(self.norm1(self.conv1(x)).relu()))
+            return (y + self.short(x)).relu()
+
+    widths = [16, 16, 16, 16, 32, 32, 32, 64, 64, 64]
+    blocks = [Block(a, b) for a, b in itertools.pairwise(widths)]
+    first = nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU()
+    return nn.Sequential(*first, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
 
 
 def lstm(library: Any) -> Any:
@@ -96,6 +126,8 @@ def gpt(library: Any) -> Any:
 NETWORKS = {
     "MLP 64-64-10, batch 32": (mlp, (32, 64), False),
     "digits-cnn, batch 32": (digits_cnn, (32, 1, 8, 8), False),
+    "MLP 784-512-256-10, batch 64": (wide_mlp, (64, 784), False),
+    "ResNet-20, batch 8": (resnet20, (8, 3, 32, 32), False),
     "LSTM 16, batch 16": (lstm, (16, 16), True),
     "GPT 4 × 128, batch 8": (gpt, (8, 32), True),
 }

@@ -23,7 +23,7 @@ class Network:
         predict: the output for the batch's tensors.
         batch: how many samples a training step takes.
         optimizer: class of `library.optim`, with its arguments.
-        step: a training step on the batch's tensors, where it is not one loss, `backward` and one optimizer.
+        step: a training step on the batch's tensors, where it is not one loss, `backward` and one optimizer; its loss.
     """
 
     library: Any
@@ -33,7 +33,7 @@ class Network:
     predict: Callable[..., Any]
     batch: int
     optimizer: tuple[str, dict[str, float]] = ("AdamW", {"lr": 1e-3})
-    step: Callable[..., float] | None = None
+    step: Callable[..., Any] | None = None
 
     def tensors(self, count: int) -> Batch:
         """A batch, the same for both libraries."""
@@ -42,12 +42,10 @@ class Network:
     def training(self, compiled: str = "") -> Step:
         """A step of the usual training loop on one batch; it returns the loss. Sets training mode.
 
-        compiled: nothing, the "loss" with its gradients, or the whole "step"; a `step` of its own stays as it is.
+        compiled: nothing, the "loss" with its gradients, or the whole "step"; the loss in a `step` of its own stays as it is.
         """
         self.model.train()
-        batch, step = self.tensors(self.batch), self.step
-        if step is not None:
-            return lambda: step(*batch)
+        batch = self.tensors(self.batch)
         name, how = self.optimizer
         optimizer = getattr(self.library.optim, name)(self.model.parameters(), **how)
         compute = self.library.compile(self.loss) if compiled == "loss" else self.loss
@@ -59,7 +57,8 @@ class Network:
             optimizer.step()
             return loss
 
-        run = self.library.compile(train) if compiled == "step" else train
+        step = self.step or train
+        run = self.library.compile(step) if compiled == "step" else step
         return lambda: run(*batch).item()
 
     def inference(self, count: int) -> Step:

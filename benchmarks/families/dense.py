@@ -105,7 +105,7 @@ def dcgan(library: Any, size: int) -> Network:
     def loss(logits: Any, real: bool) -> Any:
         return F.binary_cross_entropy_with_logits(logits, library.full_like(logits, float(real)))
 
-    def step(x: Any, z: Any) -> float:
+    def step(x: Any, z: Any) -> Any:
         optimizers[0].zero_grad()
         fake = generator(z)
         first = loss(discriminator(x), True) + loss(discriminator(fake.detach()), False)
@@ -115,7 +115,7 @@ def dcgan(library: Any, size: int) -> Network:
         second = loss(discriminator(fake), True)
         second.backward()
         optimizers[1].step()
-        return first.item() + second.item()
+        return first.detach() + second.detach()
 
     def sample(rng: np.random.Generator, count: int) -> tuple[np.ndarray, ...]:
         return rng.random((count, 3, 32, 32), np.float32), rng.standard_normal((count, latent, 1, 1), np.float32)

@@ -31,8 +31,9 @@ def compile(
     The second call is computed both ways, and the function is called as it is from then on if a bit differs. A call is of
     another kind, and recorded anew, if shapes, dtypes, strides, numbers among the arguments, the grad mode, or the modules,
     tensors and numbers that the function reads have changed. Python code runs only while a call is recorded: a function that
-    prints, or branches on something else, does so once. What cannot be recorded (values read by `.item()`, hooks, custom
-    autograd functions, sparse tensors) is called as it is, with one warning that says why and where.
+    prints, or branches on something else, does so once. What cannot be recorded (values read by `.item()`, shapes that depend on
+    values, as of `nonzero`, hooks, custom autograd functions, sparse tensors) is called as it is, with one warning that says why
+    and where; modules in it that read none can be compiled by themselves (`module.compile()`).
 
     On a GPU, the first three calls of a kind are computed as they are; the fourth is captured as a CUDA graph, and computed
     both ways. Further calls copy the arguments to where the graph reads them, launch it, and copy results and gradients, so that
@@ -41,9 +42,10 @@ def compile(
     come.
 
     The function may be a whole training step, with `zero_grad`, `backward`, clipping and the `step` of an optimizer that has one
-    formula for every element (all but Adafactor, LBFGS, Muon and SparseAdam). It must clear the gradients itself, before
-    or after. The optimizer's step reads its options anew in each call; a function that itself reads `param_groups` is recorded
-    anew where they have changed, and called as it is if it changes them.
+    formula for every element (all but Adafactor, LBFGS, Muon and SparseAdam). A call that finds gradients of an earlier one, to
+    which it would add, is called as it is: clear them in the function, or between calls. The optimizer's step reads its options
+    anew in each call; a function that itself reads `param_groups` is recorded anew where they have changed, and called as it is
+    if it changes them.
 
     Args:
         model: a function or module; None returns a decorator.

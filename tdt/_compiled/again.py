@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-import numpy as np
-
 from tdt._compiled.fusion import MOST_STATEMENTS, stored_names
-from tdt._compiled.program import Program, Statement, with_names
+from tdt._compiled.program import Program, Statement, copy_in_memory, with_names
 
 CHEAP = frozenset(("convert", "layer_norm"))  # ops that take little of the time of the products that read their results
-
-
-def copy_in_memory(array: np.ndarray) -> np.ndarray:
-    """A copy that lies as the array."""
-    return array.copy(order="K")
 
 
 class Again:
@@ -42,7 +35,7 @@ class Again:
         self._producers = {
             name: each
             for each in forward
-            if (each.element is not None and len(each.outs) == 1) or (more and each.cheap)
+            if (each.element is not None and each.element.move is None) or (more and each.cheap)
             for name in each.outs
         }
         # In the order in which they are computed: what a value is computed of comes first.

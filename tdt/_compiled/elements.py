@@ -9,7 +9,7 @@ import numpy as np
 
 from tdt._kernels import functions
 from tdt._kernels._registry import SWITCHES
-from tdt._kernels.expression import Expression, as_expression, as_number
+from tdt._kernels.expression import Expression, as_expression, as_number, operations
 from tdt._kernels.fused import Layout
 from tdt._kernels.fused_fold import Folding
 from tdt.autograd._op import Op
@@ -20,22 +20,53 @@ TYPES = frozenset((FLOAT32, np.dtype(np.bool_)))
 NUMBERS = frozenset((float, int))
 
 
+class Part(NamedTuple):
+    """The entries from `start` to `stop` of a result: an operand's, by its place, from `first` on, or zeros where it is None."""
+
+    start: int
+    stop: int
+    operand: int | None
+    first: int
+
+
+class Move(NamedTuple):
+    """Where the entries of a result along a dimension come from.
+
+    Attributes:
+        dim: counted from the last one, which is -1.
+        parts: in order, without gaps.
+        is_view: whether the statement gives a view of its operand.
+    """
+
+    dim: int
+    parts: tuple[Part, ...]
+    is_view: bool
+
+
 class Element(NamedTuple):
     """What a statement computes of each element.
 
     Attributes:
-        expression: called with the operands' expressions, it gives the result's.
+        expression: called with the operands' expressions, it gives the result's; of a move it is None.
         operands: their names in the program.
         layouts: how they lie.
         result: how the result lies.
         operations: how many the expression has.
+        move: where elements come from, of a statement that takes parts of its operands or joins them. Its result is
+            contiguous; where it is a view, that is how elements lie that are copied.
     """
 
-    expression: Callable[..., Any]
+    expression: Callable[..., Any] | None
     operands: tuple[str, ...]
     layouts: tuple[Layout, ...]
     result: Layout
     operations: int
+    move: Move | None = None
+
+    @property
+    def is_view(self) -> bool:
+        """Whether the statement gives a view of its operand."""
+        return self.move is not None and self.move.is_view
 
 
 def of_op(
@@ -50,7 +81,7 @@ def of_op(
         return _element(formula, values, names, result, attributes, False)
     if "forward" in op.traced:
         return _element(op.traced["forward"], values, names, result, rounds=False)
-    return _element(_negative, values, names, result) if op.direct is np.negative else None
+    return None
 
 
 def of_rule(
@@ -65,7 +96,7 @@ def of_rule(
     rule = op.traced.get(op.names_for(place + 1)[place])
     if rule is not None:
         return _element(rule, values[1:], names, result, rounds=False)
-    if op.lower is not None or op.direct is np.negative:
+    if op.lower is not None or op.name == "neg":
         return _element(lambda xp, *args: function(*args), values, names, result, None, False)
     return None
 
@@ -98,10 +129,6 @@ def of_sum(values: Sequence[Any], names: Sequence[str], result: Any) -> Element 
     return _element(lambda xp, a, b: a + b, values, names, result)
 
 
-def _negative(xp: Any, x: Any) -> Any:
-    return -x
-
-
 def _element(
     formula: Callable[..., Any],
     values: Sequence[Any],
@@ -124,8 +151,10 @@ def _element(
     if not all(v is None or v.__class__ is ndarray or v.__class__ in NUMBERS for v in values):
         return None
     layouts = tuple(map(Layout.of, arrays))
-    own = [each.unexpanded for each in layouts if each.shape == result.shape]
-    if not all(each.dense for each in (Layout.of(result), *own)):
+    lies = Layout.of(result)
+    if not lies.dense or not all(
+        each.unexpanded.dense or each.has_rows_of(lies) for each in layouts if each.shape == lies.shape
+    ):
         return None
     expression = _Formula(formula, values, places, attributes or {}, rounds)
     inputs = [Expression("input", k, logical=each.dtype != FLOAT32) for k, each in enumerate(layouts)]
@@ -135,19 +164,7 @@ def _element(
         return None
     if found.double or found.logical != (result.dtype != FLOAT32):
         return None
-    return Element(expression, tuple(names), layouts, Layout.of(result), operations(found))
-
-
-def operations(expression: Expression) -> int:
-    """How many operations an expression has."""
-    visited: set[int] = set()
-    stack = [expression]
-    while stack:
-        each = stack.pop()
-        if id(each) not in visited and isinstance(each, Expression):
-            visited.add(id(each))
-            stack += each.args
-    return len(visited)
+    return Element(expression, tuple(names), layouts, lies, operations(found))
 
 
 class _Formula:

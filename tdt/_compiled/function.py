@@ -84,10 +84,12 @@ class Recorded:
         recording = self.recording
         return recording is not None and recording.verified and recording.is_small
 
-    def holds(self, tensors: list[Tensor]) -> bool:
+    def holds(self, tensors: list[Tensor], any_gradients: bool = False) -> bool:
         """Whether the function depends on the same modules, tensors and numbers as when it was recorded.
 
-        tensors: the arguments of a call.
+        Args:
+            tensors: the arguments of a call.
+            any_gradients: whatever gradients there are, as after a call that sets some, which another function clears.
         """
         recording = self.recording
         if self._references is not None and self._references() and self.guards.hold_others():
@@ -98,7 +100,8 @@ class Recorded:
             ):
                 return True
         self._references = None
-        if recording is not None and recording.has_gradients and not recording.takes((*tensors, *self.guards.tensors)):
+        roots = *tensors, *self.guards.tensors
+        if recording is not None and recording.has_gradients and not (any_gradients or recording.takes(roots)):
             return False
         arrays = self.arrays
         for k, t in enumerate(self.guards.tensors):
@@ -112,6 +115,7 @@ class Recorded:
         holds = self.guards.hold()
         if (
             holds
+            and not any_gradients
             and self._noted < MOST_NOTED
             and (self.is_small or (recording and recording.is_graph and recording.verified))
         ):
@@ -287,7 +291,7 @@ class Compiled:
             recorded.recording = None
             self._report(refusal)
             return self.function(*args, **kwargs)
-        if difference is None and not recorded.holds(tensors):
+        if difference is None and not recorded.holds(tensors, any_gradients=True):
             difference = "what it depends on, which the call changes"
         if difference is not None:
             recorded.recording = None

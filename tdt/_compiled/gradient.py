@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from tdt import _kernels
+from tdt._compiled import moves
 from tdt._compiled.elements import folding_to, of_rule, of_sum
 from tdt._compiled.places import Place
 from tdt._compiled.program import Program, Refusal
@@ -73,7 +74,7 @@ class Walk:
     @property
     def leads_to(self) -> list[int]:
         """The places of the roots that the pass may reach."""
-        return [self._places[target] for target in self.order if target.__class__ is not Node]
+        return [self._places[target] for target in self.order if target in self._places]
 
     def run(self) -> None:
         """Compute the gradients, which are freed: what the nodes have saved remains."""
@@ -119,9 +120,10 @@ class Walk:
         return None
 
     def _reach(self, target: Any, slots: list) -> ndarray:
-        """Take note of the gradient of a root."""
-        place, g = self._places[target], cast(Named, slots[0])
-        self.results[place], self.lies[place] = g.name, (self.recorder.places.of(g.array), g.array.strides)
+        """Take note of the gradient of a root. Those of leaves that the function creates go with them."""
+        g = cast(Named, slots[0])
+        if (place := self._places.get(target)) is not None:
+            self.results[place], self.lies[place] = g.name, (self.recorder.places.of(g.array), g.array.strides)
         return g.array
 
     def _pass_on(self, node: Any, found: list[Named | None]) -> None:
@@ -134,11 +136,14 @@ class Walk:
         """The key of the place that an edge leads to: a leaf, an edge out of the function, or a node."""
         if self._root(edge) is not None:
             return edge[0] if isinstance(edge[0], Tensor) else edge
+        if isinstance(edge[0], Tensor):
+            if self.recorder.name_of(edge[0]._a) is None:
+                raise Refusal("gradients flow to a tensor that is no argument, parameter or buffer")
+            if has_hooks(edge[0]):
+                raise Refusal("a tensor that a backward pass leads to has hooks")
+            return edge[0]
         if edge[0].__class__ is not Node:
-            kind = (
-                "a tensor that is no argument, parameter or buffer" if isinstance(edge[0], Tensor) else edge[0].name()
-            )
-            raise Refusal(f"gradients flow to {kind}")
+            raise Refusal(f"gradients flow to {edge[0].name()}")
         if edge[0].number < self.recorder.first:
             raise Refusal(f"gradients flow to {edge[0].name()}, which was recorded before the call")
         return edge[0]
@@ -190,8 +195,6 @@ class Walk:
             raise Refusal(f"{node.name()} has hooks")
         if node.saved.__class__ not in (list, tuple):
             raise Refusal(f"{node.name()}: what it saves is kept by checkpointing or by hooks")
-        if back.op.name == "copy_slices":
-            raise Refusal("a view is written to in place")
         saved = self._all_saved(node)
         aux = self._aux(node)
         if back.fast and not back.widens:
@@ -226,7 +229,9 @@ class Walk:
         return Named(value, name)
 
     def _aux(self, node: Any) -> Any:
-        if node.aux is None:
+        if (
+            node.aux is None or not node.backward_plan.op.aux
+        ):  # as of `copy_slices`, which has the steps of a view there
             return None
         names = self.recorder.aux.get(id(node))
         if names is None:
@@ -291,7 +296,7 @@ class Walk:
         element = None
         if rule is not None and count is None:
             own_names = [value.name for value in arguments if value.__class__ is Named]
-            element = of_rule(*rule, function, values, own_names, found)
+            element = of_rule(*rule, function, values, own_names, found) or moves.of_rule(rule[0], arguments, found)
         folding = folding_to(values[0], found) if function is sum_to else None
         program = self.program
         results: list[Named | None] = []
@@ -332,6 +337,11 @@ class _StandIn:
     def _gradient(self, k: int, grads: list) -> Named:
         found = grads[k]
         return found if found is not None else self.walk._call(zeros, (self.outs[k],), None)[0]  # type: ignore[return-value]
+
+
+def has_hooks(t: Tensor) -> bool:
+    """Whether something is called when a gradient arrives at a tensor."""
+    return bool(t._hooks or t._post_hooks) or t._node_hooks is not None
 
 
 def _holds_names(value: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tdt import _kernels
-from tdt._compiled.gradient import Named, Walk
+from tdt._compiled.gradient import Named, Walk, has_hooks
 from tdt._compiled.program import Refusal
 from tdt._compiled.values import OtherBits, Values
 from tdt._core.mode import exchange_grad
@@ -197,11 +197,6 @@ def _run(walk: Walk, otherwise: Callable[..., list], keep: bool) -> Refusal | No
             return walk.run_for(otherwise, keep)
     finally:
         exchange_grad(mode)
-
-
-def has_hooks(t: Tensor) -> bool:
-    """Whether something is called when a gradient arrives at a tensor."""
-    return bool(t._hooks or t._post_hooks) or t._node_hooks is not None
 
 
 def identity(grad: Tensor | None) -> tuple[int, int]:

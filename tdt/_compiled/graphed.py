@@ -8,6 +8,7 @@ back through it, the first time node by node, later by a second graph.
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -19,8 +20,9 @@ import numpy as np
 from tdt import _backend
 from tdt._backend import to_device
 from tdt._backend.device import CPU
-from tdt._compiled.captured import EAGER_CALLS, Captured
-from tdt._compiled.gradients import Changes, has_hooks
+from tdt._compiled.captured import EAGER_CALLS, Captured, with_chains
+from tdt._compiled.gradient import has_hooks
+from tdt._compiled.gradients import Changes
 from tdt._compiled.lowering import same_bits
 from tdt._compiled.program import Refusal
 from tdt._compiled.recorder import place_of, reason_of
@@ -32,6 +34,7 @@ from tdt._core.mode import _replace, _set, exchange_grad, state
 from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt._kernels import capture_gpu, copy_gpu
 from tdt._kernels._registry import SWITCHES
+from tdt._kernels.chains_gpu import UnknownWorkError
 from tdt._random import cuda_generator, default_generator
 from tdt.autograd import _engine
 from tdt.autograd._autocast import Casting
@@ -209,7 +212,7 @@ class Graphed(Verified):
             return False
         return not any(_backend.may_overlap(t._a, other._a) for t in arguments for other in own)
 
-    def verify(self, function: Callable[..., Any], roots: Sequence[Tensor]) -> tuple[Any, str | None, Tensor | None]:
+    def verify(self, function: Callable[..., Any], roots: tuple[Tensor, ...]) -> tuple[Any, str | None, Tensor | None]:
         """Compute a call as it is; of those after the first ones, one both ways, as `Verified.verify`.
 
         Where sums have no particular order, as those of `scatter_add` on a GPU, bits may differ.
@@ -221,8 +224,10 @@ class Graphed(Verified):
             if self.unaligned < MOST_UNALIGNED and any(t._a.data.ptr % ALIGNED for t in roots[: self.arguments]):
                 self.unaligned += 1  # products of matrices may choose another algorithm than for the copies
                 return function(), None, None
-            self._capture(function, roots)
+            with_chains(functools.partial(self._capture, function, roots))
         before = _backend.unordered_sums()
+        for update in self.updates:
+            update.read_skips()
         result, difference, tensor = super().verify(function, roots)
         if isinstance(difference, OtherBits) and _backend.unordered_sums() != before:
             difference = tensor = None  # two calls of the function may differ, too
@@ -258,8 +263,8 @@ class Graphed(Verified):
             outputs[k]._edge = node, 0
         return self.structure.filled(outputs, roots)
 
-    def _capture(self, function: Callable[..., Any], roots: Sequence[Tensor]) -> None:
-        """Capture a call, which is not computed. Refusal if it cannot be."""
+    def _capture(self, function: Callable[..., Any], roots: Sequence[Tensor], chains: bool) -> None:
+        """Capture a call, which is not computed. Refusal if it cannot be. chains: as of `Captured`."""
         own, first = roots[self.arguments :], number()
         before = [(t._grad, t._st.version, t._a, edge_of(t)) for t in own]
         grads = [None if t._grad is None else t._grad._st.version for t in own]
@@ -278,12 +283,13 @@ class Graphed(Verified):
                 return function(places)
 
         try:
-            captured = Captured(call, roots[: self.arguments], self.gpu, [*map(requires_gradient, roots)])
+            required = [*map(requires_gradient, roots)]
+            captured = Captured(call, roots[: self.arguments], self.gpu, required, chains=chains)
             if any((g.state_array() != old).any() for g, old in zip(self.generators, drawn, strict=True)):
                 raise Refusal("it seeds a generator of random numbers, or sets its place")  # a capture draws nothing
             self._take_note(captured, watches[0], static, before, grads)
             self._take_results(captured, watches[0], static, first)
-        except Refusal:
+        except (Refusal, UnknownWorkError):
             raise
         except Exception as error:
             if watches and watches[0].refusal is not None:
@@ -499,7 +505,11 @@ class Backward:
         before = _backend.unordered_sums()
         run = lambda places: self._eager(recording, [t._a for t in places])  # noqa: E731
         try:
-            captured = Captured(run, [*map(wrap, gradients)], recording.gpu, after=recording.captured)
+            captured = with_chains(
+                lambda chains: Captured(
+                    run, [*map(wrap, gradients)], recording.gpu, after=recording.captured, chains=chains
+                )
+            )
         except RuntimeError:  # it reads from the GPU, and stays as it is
             return False
         captured.replay([*map(wrap, gradients)])

@@ -58,7 +58,7 @@ class Guards:
         # [object, name, value]: contents of cells, `__slots__`, defaults of functions.
         self._slots: list[list[Any]] = []
         self._globals: list[list[Any]] = []  # [dict, name, value]
-        self._empty: list[Any] = []  # dicts and lists, as those of hooks, that must stay empty
+        self._empty: list[Any] = []  # dicts, lists and sets, as those of hooks, that must stay empty
         self._visited: dict[int, Any] = {}
         self._optimizers: list[Any] = []
         self._reads_options = False  # whether code of the user's own takes a look at them
@@ -146,7 +146,9 @@ class Guards:
 
     def _visit_collection(self, value: Any) -> None:
         """A list, tuple or set."""
-        if isinstance(value, (set, deque)):
+        if isinstance(value, set) and not value:
+            self._empty.append(value)
+        elif isinstance(value, (set, deque)):
             self._others.append(value)
         elif isinstance(value, list):
             (self._lists if value else self._empty).append(value)

@@ -13,7 +13,7 @@ import numpy as np
 
 from tdt._core.calls import TENSOR_TYPES
 from tdt._kernels import chosen_for
-from tdt._kernels._threads import THREADS
+from tdt._kernels._threads import PARALLEL
 from tdt.autograd._dispatch import _compute
 from tdt.autograd._op import Op
 from tdt.autograd._remembered import FAILURES, _Call
@@ -34,7 +34,8 @@ def lowered(
         attributes: all of them.
     """
     tensors = [a for a, x in zip(arrays, operands, strict=True) if x.__class__ in TENSOR_TYPES]
-    small = all(a.flags.c_contiguous and a.size < THREADS.elementwise for a in tensors)
+    # Of larger arrays dispatch takes little of the time, and another result to compare would be memory beside the first.
+    small = all(a.flags.c_contiguous and a.size < PARALLEL for a in tensors)
     if small and not (op.random or op.view or op.variadic):
         call = _Call(op, operands, attributes, outs[0], True, True)
         if call.function is not None and call.plan is plan:

@@ -41,7 +41,7 @@ MOST_BYTES, BYTES_OF_STATEMENT = 1 << 23, 3 << 14
 # Bytes of a program's arrays for each call that it waits for, and how many calls at most: it must be called often to be worth the
 # trials, of which one takes as long as Python does for a hundred or two calls of its statement.
 WAITED, MOST_WAITED = 1 << 14, 150
-COPIED = 1 << 14  # bytes that are copied in the time that a launch saves
+COPIED = 1 << 17  # bytes that are copied in the time that a launch saves
 MOST_MISSES = 20  # calls in a row with other parameters, before the statements are tried anew
 MOST_PREPARED = 4  # times that statements are tried
 
@@ -259,10 +259,11 @@ class Native:
         return None if trial.launches is None else [self.generators[k] for k in trial.drawn]
 
     def _copied(self, used: Sequence[ndarray]) -> int:
-        """The bytes of what Python computes that are copied in a call, if tapes use these arrays."""
+        """The bytes that are copied in a call, if tapes use these arrays: of what Python computes, arguments and results."""
         names = [name for step in self.steps if isinstance(step, _Computed) for name in step.outs]
-        values = [a for name in names for a in arrays_in(self.values[name])]
-        return sum(a.nbytes for a in values if share(a, used))
+        values = [a for name in names for a in arrays_in(self.values[name]) if share(a, used)]
+        others = {*self.outs, *(name for name in self.parameters if name not in self.own)}
+        return sum(a.nbytes for a in (*values, *(a for name in others for a in arrays_in(self.values[name]))))
 
     def _use(self, arrays: Sequence[ndarray]) -> None:
         """Let these arrays, which tapes use, keep their places. Others are passed on."""

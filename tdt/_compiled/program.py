@@ -30,6 +30,11 @@ def renamed(text: str, names: dict[str, str]) -> str:
     return NAME.sub(lambda found: names.get(found[0], found[0]), text)
 
 
+def copy_in_memory(array: np.ndarray) -> np.ndarray:
+    """A copy that lies as the array."""
+    return array.copy(order="K")
+
+
 class Refusal(Exception):
     """Why a function is not compiled. module: the innermost one that was running, if there is one."""
 

@@ -10,15 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from tdt._compiled.again import CHEAP, copy_in_memory
+from tdt._compiled import moves
+from tdt._compiled.again import CHEAP
 from tdt._compiled.elements import Element, folding_of, of_op
 from tdt._compiled.gradients import Gradients
 from tdt._compiled.lowering import in_place, lowered
 from tdt._compiled.places import Places
-from tdt._compiled.program import Program, Refusal
+from tdt._compiled.program import Program, Refusal, copy_in_memory
 from tdt._core.calls import TENSOR_TYPES, as_numbers
 from tdt._core.mode import _replace, _set
-from tdt._core.tensor import Tensor
+from tdt._core.tensor import LEAF, Tensor
 from tdt._kernels._launches import copy_to
 from tdt._kernels.fused_fold import Folding
 from tdt.autograd._dispatch import _cast, apply
@@ -143,7 +144,9 @@ class Recorder:
     def _plan_of(self, op: Op, operands: tuple, attributes: dict) -> tuple[Any, list[Any]]:
         """The plan of a call, and its operands with arrays in the place of tensors."""
         if op.data_dependent:
-            raise Refusal(f"{op.name}: the shape of its result depends on values")
+            raise Refusal(
+                f"{op.name}: the shape of its result depends on values (modules beside it can be compiled by `module.compile()`)"
+            )
         if op.name == "as_strided" and any(
             np.may_share_memory(operands[0]._a, t._a) for t in self.roots[: self.arguments]
         ):
@@ -192,7 +195,8 @@ class Recorder:
             raise Refusal(f"{op.name}: a result is not a dense CPU tensor")
         function = self._function(op, plan, operands, arrays, attributes, outs, results)
         simple = plan.low is None and len(results) == 1
-        element = of_op(op, arrays, attributes, names, results[0]) if simple else None
+        known = op, arrays, attributes, names, results[0]
+        element = of_op(*known) or moves.of_op(*known) if simple else None
         folding = folding_of(op, arrays[0], attributes, results[0]) if simple and op.fold else None
         self._append(op, function, names, outs, results, element, folding)
 
@@ -257,10 +261,10 @@ class Recorder:
             self.program.call(copy_to, (at, value), ())
             self._targets.add(at)
         for k, t in enumerate(self.roots):
-            if t._st is x._st:
-                if k < self.arguments or t._edge is not None:
-                    self.refuse("an argument or parameter is written to in place")
-                self.written[k] = self.written.get(k, 0) + 1
+            if t._st is x._st or np.may_share_memory(t._a, x._a):  # without its storage, of `t.data`
+                if k < self.arguments or t._edge not in (None, LEAF):
+                    self.refuse("an argument, or a tensor that was computed before, is written to in place")
+                self.written[k] = self.written.get(k, 0) + (t._st is x._st)
         self.is_written(x)
 
     def writes_to_shared(self) -> bool:
@@ -319,8 +323,9 @@ class Recorder:
         for storage, version in self._versions.values():
             if storage.version != version:
                 self.refuse("a tensor was written to without an op that is recorded")
+        targets = [self.places.by_name[name] for name in self._targets]
         for array, first in self._constants:
-            if self.name_of(array) not in self._targets and array.tobytes() != first.tobytes():
+            if array.tobytes() != first.tobytes() and not any(map(self.places.of(array).shares, targets)):
                 self.refuse("a new tensor was filled without an op that is recorded")
 
 

@@ -6,6 +6,7 @@ import functools
 import itertools
 import random
 from collections.abc import Callable, Sequence
+from operator import is_
 from types import FunctionType
 from typing import Any
 
@@ -14,8 +15,8 @@ import numpy as np
 from tdt._backend.device import get_default_device
 from tdt._compiled.again import Again
 from tdt._compiled.fusion import Fusion
-from tdt._compiled.gradient import Named, Walk, in_order
-from tdt._compiled.gradients import has_hooks, identity
+from tdt._compiled.gradient import Named, Walk, has_hooks, in_order
+from tdt._compiled.gradients import identity
 from tdt._compiled.native import Native, may_hold
 from tdt._compiled.program import Refusal
 from tdt._compiled.recorder import Recorder
@@ -25,9 +26,10 @@ from tdt._core.dtype import get_default_dtype
 from tdt._core.errors import freed, overwritten
 from tdt._core.mode import _replace, _set, exchange_grad, state
 from tdt._core.sparse import SparseCOO
-from tdt._core.tensor import LEAF, Storage, Tensor
+from tdt._core.tensor import LEAF, Storage, Tensor, wrap
 from tdt._kernels._registry import SWITCHES
 from tdt._kernels._threads import THREADS
+from tdt._kernels._wrapping import wrapper
 from tdt._random import default_generator
 from tdt.autograd._graph import GraphNode
 from tdt.autograd._node import kind_of, number
@@ -35,9 +37,9 @@ from tdt.autograd._views import NOWHERE, edge_of
 
 ndarray = np.ndarray
 NO_OPS = "it calls no ops"
+SLOTS = "_a", "_st", "_grad", "_edge", "_view"  # of tensors
 COPIED = 1 << 14  # bytes of the largest parameter that is copied, to compute values again of what it was
 MOST_OUTPUTS = 3  # with gradients: there is a backward program for each set of them
-_new = object.__new__
 
 
 class CompiledNode(GraphNode):
@@ -125,6 +127,7 @@ class Recording(Verified):
         outputs: how many tensors a result has that are not roots.
         verified: whether the programs' results were compared with the function's since.
         empty, filled: the places of the roots that must have no gradient, or one.
+        set_, unset: the places of the roots whose gradients the function sets, or sets to None.
         has_gradients: whether the function reads or sets `.grad` of its roots.
     """
 
@@ -153,6 +156,10 @@ class Recording(Verified):
         recorder.finish()
         if recorder.refusal is None and not recorder.gradients.are_known(grads):
             recorder.refuse("a gradient was set in a way that is not recorded")
+        if recorder.refusal is None and not all(map(is_, [t._a for t in self.roots], self.arrays)):
+            recorder.refuse("a tensor that it reads gets other memory, as by `x.data = y`: write to it in place")
+        if recorder.refusal is None and not all(update.has_state() for update in recorder.gradients.updates):
+            recorder.refuse("an optimizer's state is replaced or removed after its step")
         if recorder.refusal is None and other_random_numbers() != drawn:
             recorder.refuse("it draws random numbers of Python's or NumPy's")
         if recorder.refusal is None and default_generator.engine.seeds != seeds:
@@ -170,6 +177,10 @@ class Recording(Verified):
             gradients.guard(had, self.requires)
         self.empty, self.filled = sorted(gradients.empty), sorted(gradients.filled)
         self.cleared = [place for place in gradients.cleared if place not in gradients.read]
+        self.set_ = [place for place, name in self.gradients if name is not None]
+        self.unset = [place for place, name in self.gradients if name is None]
+        by_kernel = wrapper(Tensor, Storage, SLOTS, self.set_) if SWITCHES.kernels else None
+        self._wrap: Callable[[tuple, tuple], list[Tensor]] = by_kernel or self._wrapped
 
     def _build(self, recorder: Recorder) -> None:
         """Make the programs' functions and what is needed around them."""
@@ -321,7 +332,7 @@ class Recording(Verified):
         """Whether arrays of a pass may lie in another order than in the recorded one, and sums be rounded in another way."""
         return chosen in self._turned or not all(g is None or in_order(g) for g in grads)
 
-    def __call__(self, roots: Sequence[Tensor], forward: Callable[..., tuple] | None = None) -> Any:
+    def __call__(self, roots: tuple[Tensor, ...], forward: Callable[..., tuple] | None = None) -> Any:
         """The function's result for a call that is like the recorded one, with these roots. forward: instead of its program."""
         arrays = [t._a for t in roots]
         for place in self.cleared:
@@ -334,15 +345,9 @@ class Recording(Verified):
             raise
         for place, times in self.written:
             roots[place]._st.version += times
-        outputs = []
-        for array in found:
-            t = _new(Tensor)
-            t._a = array
-            t._st = Storage()
-            t._edge = t._view = t._grad = None
-            outputs.append(t)
-        if self.gradients:
-            self._set_gradients(roots, outputs)
+        outputs = self._wrap(found, roots)
+        for place in self.unset:
+            roots[place]._grad = None
         if self.differentiable:
             edges, leaves = [], 0
             for place in self.reached:
@@ -368,15 +373,12 @@ class Recording(Verified):
         """Whether it may run on tapes, after some calls."""
         return self.native.is_small
 
-    def _set_gradients(self, roots: Sequence[Tensor], outputs: list[Tensor]) -> None:
-        """Set the gradients of the roots, the last of the program's results, and take them from the others."""
-        at = self.outputs
-        for place, name in self.gradients:
-            if name is None:
-                roots[place]._grad = None
-            else:
-                roots[place]._grad, at = outputs[at], at + 1
-        del outputs[self.outputs :]
+    def _wrapped(self, arrays: tuple, roots: tuple[Tensor, ...]) -> list[Tensor]:
+        """Tensors around the program's results, of which the last ones become the gradients of roots instead."""
+        outputs = [wrap(a) for a in arrays]
+        for place, grad in zip(self.set_, outputs[self.outputs :], strict=True):
+            roots[place]._grad = grad
+        return outputs[: self.outputs]
 
     def takes(self, roots: Sequence[Tensor]) -> bool:
         """Whether the gradients of these roots, their hooks, and the optimizers let the program run."""

@@ -47,7 +47,7 @@ class Structure:
 
     def filled(self, tensors: Sequence[Tensor], roots: Sequence[Tensor]) -> Any:
         """A value of this form."""
-        return tensors[0] if self.form == (TENSOR, 0) else _filled(self.form, tensors, roots)
+        return _filled(self.form, tensors, roots)
 
 
 def _filled(form: Any, tensors: Sequence[Tensor], roots: Sequence[Tensor]) -> Any:

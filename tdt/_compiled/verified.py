@@ -48,7 +48,7 @@ class Verified:
     differentiable: list[int]
     reached: list[int]
 
-    def __call__(self, roots: Sequence[Tensor], forward: Callable[..., tuple] | None = None) -> Any:
+    def __call__(self, roots: tuple[Tensor, ...], forward: Callable[..., tuple] | None = None) -> Any:
         """The function's result for a call that is like the recorded one, with these roots. forward: instead of its program."""
         raise NotImplementedError
 
@@ -56,7 +56,7 @@ class Verified:
         """Whether gradients lie as those of which the backward pass was recorded; a CUDA graph copies them to where it reads."""
         return True
 
-    def verify(self, function: Callable[[], Any], roots: Sequence[Tensor]) -> tuple[Any, str | None, Tensor | None]:
+    def verify(self, function: Callable[[], Any], roots: tuple[Tensor, ...]) -> tuple[Any, str | None, Tensor | None]:
         """Compute a call both ways. Returns the function's own result, what differs (None if nothing does), and of which root.
 
         All that the function changes is changed once. Where copies of parameters and states would take much memory, the program
@@ -126,7 +126,7 @@ class Verified:
         raise NotImplementedError
 
     def _computed(
-        self, roots: Sequence[Tensor], forward: Callable[..., tuple] | None
+        self, roots: tuple[Tensor, ...], forward: Callable[..., tuple] | None
     ) -> tuple[Any, list[Values], list[bool], list[Values | None]]:
         """The form of the program's result, its values, which of them have gradients, and some gradients of the roots."""
         found = Structure(self(roots, forward), list(roots))

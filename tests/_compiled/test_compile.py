@@ -786,3 +786,95 @@ def test_a_refusal_names_the_module_that_was_running():
     with pytest.warns(UserWarning, match="test_compile.py"):
         function(tdt.ones(1, 2))
     assert list(function._compiled.refusals.values()) == [model[1]]
+
+
+WRITTEN = {
+    "an activation in place": lambda x: F.elu(x * 2, inplace=True),
+    "a product in place": lambda x: (x * 2).mul_(x),
+    "several writes": lambda x: x.clone().mul_(x).div_(2).exp_(),
+    "channels last": lambda x: F.silu((x * 2).to(memory_format=tdt.channels_last), inplace=True),
+}
+
+
+@pytest.mark.parametrize("function", WRITTEN.values(), ids=WRITTEN)
+def test_what_is_saved_before_it_is_written_to(function):
+    found = []
+    call = tdt.compile(lambda x: (function(x) * x).sum(), fullgraph=True)
+    for run in (call._compiled.function, call):
+        tdt.manual_seed(0)
+        x = tdt.randn(2, 3, 4, 5, requires_grad=True)
+        for _ in range(8):
+            x.grad = None
+            loss = run(x)
+            loss.backward()
+            found.append([t.detach().numpy().tobytes() for t in (loss, x.grad)])
+    assert all(each == found[0] for each in found)
+    assert len(recordings(call)) == 1
+
+
+def fills_columns(x):
+    y = tdt.zeros(4, 5)
+    y[:, 1] = x[:, 0] * W[:4, 1]
+    y[0] = W[0, :5]
+    return y * x
+
+
+def fills_a_cache(x):
+    cache = tdt.empty(3, 4, 5)
+    for k in range(3):
+        cache[k] = x * (k + 1)
+    return cache.softmax(0).prod(0)
+
+
+def writes_to_views_of_views(x):
+    y = x * 1
+    y.diagonal().mul_(W[0, :4])
+    y.view(-1)[:3].mul_(x[0, :3])
+    y.t()[1:3].select(1, 2).sigmoid_()
+    return y + x
+
+
+def reads_a_view_after_its_base_was_written_to(x):
+    y = x * 1
+    row = y[1]
+    y.mul_(2)
+    row.add_(x[0])
+    y[2] = row * 2
+    return y.sin() + row
+
+
+def copies_from_itself(x):
+    y = x.clone()
+    y[:, 1:] += y[:, :-1].clone()
+    y.masked_fill_(x > 0, 0.3).narrow(0, 0, 2).zero_()
+    return y
+
+
+def makes_a_mask(x):
+    with tdt.no_grad():
+        mask = tdt.ones_like(x)
+        mask[:, 0] = 0.5
+        mask[0].mul_(x[1].abs())
+    return x * mask
+
+
+PARTS = [fills_columns, fills_a_cache, writes_to_views_of_views, reads_a_view_after_its_base_was_written_to,
+         copies_from_itself, makes_a_mask]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", PARTS)
+def test_writes_to_parts_of_tensors(function):
+    found = []
+    call = tdt.compile(lambda x: (function(x) * x).sum(), fullgraph=True)
+    for run in (call._compiled.function, call):
+        tdt.manual_seed(0)
+        results = []
+        for _ in range(12):
+            x = tdt.randn(4, 5, requires_grad=True)
+            W.grad = None
+            loss = run(x)
+            loss.backward()
+            results += [t.detach().numpy().tobytes() for t in (loss, x.grad, W.grad) if t is not None]
+        found.append(results)
+    assert found[0] == found[1]
+    assert len(recordings(call)) == 1

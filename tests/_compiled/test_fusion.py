@@ -99,6 +99,162 @@ def test_many_random_chains_have_the_bits_of_their_ops(seed):
     assert steps(tdt.compile(function, fullgraph=True), tensors) == expected
 
 
+PARTS = [
+    lambda x: x.chunk(2, -1), lambda x: x.chunk(2, 1), lambda x: x.split([1, x.shape[1] - 1], 1)[1].split(1, 1)[:2],
+    lambda x: (x[..., 1:], x[..., :-1]), lambda x: (x[:, ::2], x[:, 1::2]), lambda x: x.unflatten(-1, (-1, 2)).unbind(-1),
+    lambda x: (x[:1].expand(x.shape), x), lambda x: (x.transpose(1, 2), x.transpose(1, 2) * 2),
+]  # fmt: skip
+
+
+def drawn_of_parts(seed: int):
+    """A function of two tensors whose chains are of parts of them, which lie with gaps between their rows."""
+    draw = random.Random(seed)
+    shape = draw.choice([(4, 16, 64), (2, 6, 4), (5, 64, 96), (3, 8, 48), (64, 32, 8)])
+    plan = [
+        (draw.random(), draw.randrange(1 << 16), draw.randrange(1 << 16), draw.randrange(1 << 16)) for _ in range(14)
+    ]
+
+    def function(*tensors):
+        values = [*tensors]
+        for chance, k, a, b in plan:
+            x, y = values[a % len(values)], values[b % len(values)]
+            if chance < 0.2 and min(x.shape) >= 4 and not x.shape[1] % 2 and not x.shape[2] % 2:
+                values += PARTS[k % len(PARTS)](x)
+            elif chance < 0.6 or x.shape != y.shape:
+                values.append(UNARY[k % len(UNARY)](x))
+            elif chance < 0.95:
+                values.append(BINARY[k % len(BINARY)](x, y))
+            else:
+                values.append(REDUCTIONS[k % 2](x) * x)
+        return tuple(v * 1 for v in values[-2:])
+
+    return function, [tdt.zeros(shape, requires_grad=True) for _ in range(2)]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_chains_of_parts_have_the_bits_of_their_ops(seed):
+    function, tensors = drawn_of_parts(seed)
+    expected = steps(function, tensors)
+    assert steps(tdt.compile(function, fullgraph=True), tensors) == expected
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100, 300))
+def test_many_chains_of_parts_have_the_bits_of_their_ops(seed):
+    function, tensors = drawn_of_parts(seed)
+    expected = steps(function, tensors)
+    assert steps(tdt.compile(function, fullgraph=True), tensors) == expected
+
+
+def turned(x, dim, at):
+    """The entries along a dimension from `at` on, then those before."""
+    before, after = x.narrow(dim, 0, at), x.narrow(dim, at, x.shape[dim] - at)
+    return tdt.cat((after * 1.5, before), dim)
+
+
+JOINS = [
+    lambda x, y: turned(x, -1, x.shape[-1] // 2), lambda x, y: turned(x, 1, 16) + y, lambda x, y: turned(y, -1, 32),
+    lambda x, y: tdt.cat((x.chunk(2, 1)[0], y.chunk(2, 1)[1].tanh()), 1),
+    lambda x, y: tdt.cat([part * k for k, part in enumerate((x + y).chunk(4, -1))], -1),
+    lambda x, y: F.pad(x[:, 1:], (0, 0, 0, 1)) - x, lambda x, y: tdt.cat((x[:, :1], x[:, 1:] - x[:, :-1]), 1),
+    lambda x, y: tdt.cat((x, y), -1).sigmoid()[..., 16 : 16 + x.shape[-1]], lambda x, y: (x * 2)[..., 16:].sum() * y,
+    lambda x, y: tdt.cat((x.exp(), y), 1).narrow(1, 8, x.shape[1]), lambda x, y: (x @ y.transpose(1, 2))[..., :1] * x,
+    lambda x, y: tdt.cat((x[..., :16], (x * y)[..., :16], y[..., 32:]), -1) * tdt.ones(x.shape[-1]),
+]  # fmt: skip
+
+
+def drawn_of_joins(seed: int):
+    """A function of two tensors that takes parts of chains and joins them, and the tensors."""
+    draw = random.Random(seed)
+    shape = draw.choice([(5, 64, 96), (3, 48, 128), (16, 32, 64)])
+    plan = [
+        (draw.random(), draw.randrange(1 << 16), draw.randrange(1 << 16), draw.randrange(1 << 16)) for _ in range(8)
+    ]
+
+    def function(*tensors):
+        values = [*tensors]
+        for chance, k, a, b in plan:
+            x, y = values[a % len(values)], values[b % len(values)]
+            if chance < 0.5:
+                values.append(JOINS[k % len(JOINS)](x, y))
+            elif chance < 0.75:
+                values.append(UNARY[k % len(UNARY)](x))
+            else:
+                values.append(BINARY[k % len(BINARY)](x, y))
+        return tuple(v * 1 for v in values[-2:])
+
+    return function, [tdt.zeros(shape, requires_grad=True) for _ in range(2)]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_joined_parts_of_chains_have_the_bits_of_their_ops(seed):
+    function, tensors = drawn_of_joins(seed)
+    expected = steps(function, tensors)
+    assert steps(tdt.compile(function, fullgraph=True), tensors) == expected
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100, 160))
+def test_many_joined_parts_of_chains_have_the_bits_of_their_ops(seed):
+    function, tensors = drawn_of_joins(seed)
+    expected = steps(function, tensors)
+    assert steps(tdt.compile(function, fullgraph=True), tensors) == expected
+
+
+@portable
+@pytest.mark.parametrize("dim", [1, 2])
+def test_a_rotary_embedding_is_one_pass_in_each_direction(dim):
+    def rotated(x, cos, sin):
+        a, b = x.narrow(dim, 0, 32), x.narrow(dim, 32, 32)
+        return (x * cos + tdt.cat((-b, a), dim) * sin,)
+
+    x, cos, sin = tdt.zeros(4, 64, 64, requires_grad=True), tdt.zeros(64, 64), tdt.zeros(64, 64)
+    expected, compiled = steps(rotated, [x, cos, sin]), tdt.compile(rotated, fullgraph=True)
+    assert steps(compiled, [x, cos, sin]) == expected
+    ((backward, _),) = recording(compiled).backwards.values()
+    assert len(_called(recording(compiled).forward)) == 3  # two views, and one pass over them
+    assert len(_called(backward)) == 1
+
+
+@portable
+def test_a_rotary_embedding_of_heads_is_one_pass():
+    def rotated(x, cos, sin):
+        heads = x.view(4, 32, 2, 64).transpose(1, 2)  # whose products lie as they do, and whose joined parts in order
+        a, b = heads.chunk(2, -1)
+        return (heads * cos + tdt.cat((-b, a), -1) * sin,)
+
+    x, cos, sin = tdt.zeros(4, 32, 128, requires_grad=True), tdt.zeros(32, 64), tdt.zeros(32, 64)
+    expected, compiled = steps(rotated, [x, cos, sin]), tdt.compile(rotated, fullgraph=True)
+    assert steps(compiled, [x, cos, sin]) == expected
+    assert len(_called(recording(compiled).forward)) == 4  # three views, and one pass
+
+
+def test_a_part_of_a_chain_follows_writes_to_it_and_to_another_part():
+    def function(x):
+        y = x.detach() * 2
+        a, b = y[:, :32], y[:, 32:]
+        y.add_(1)
+        b.mul_(3)
+        return (tdt.cat((b, a), 1).tanh() * x, a * 2)
+
+    tensors = [tdt.zeros(4, 64, 64, requires_grad=True)]
+    assert steps(tdt.compile(function, fullgraph=True), tensors) == steps(function, tensors)
+
+
+@portable
+@pytest.mark.parametrize("dim", [1, 2])
+def test_a_gate_of_parts_is_one_pass_in_each_direction(dim):
+    def gate(x):
+        a, b = x.chunk(2, dim)
+        return (a * tdt.sigmoid(b) * 2,)
+
+    x = tdt.zeros(4, 32, 64, requires_grad=True)
+    expected, compiled = steps(gate, [x]), tdt.compile(gate, fullgraph=True)
+    assert steps(compiled, [x]) == expected
+    program = recording(compiled).native.program
+    assert len(program.statements) == 2, recording(compiled).source  # the parts, and one pass over them
+
+
 REDUCTIONS = [
     lambda x: x.sum(-1, keepdim=True), lambda x: x.mean(-1, keepdim=True), lambda x: x.sum(0), lambda x: x.amax(-2, keepdim=True),
     lambda x: x.mean((0, -1), keepdim=True), lambda x: x.sum(), lambda x: x.amin(), lambda x: x.sum((0, 1)),
@@ -240,6 +396,41 @@ def test_what_is_computed_twice_is_computed_once():
     assert steps(compiled, tensors) == expected
     # Three slices, one of them turned; each joined from two; and the sum.
     assert len(_called(recording(compiled).forward)) == 4 + 2 + 3 + 1
+
+
+def test_values_of_constants_are_computed_once():
+    def masked(x):
+        mask = tdt.ones(24, 24, dtype=tdt.bool).tril()
+        steps = tdt.arange(24.0) * 0.5
+        return x.masked_fill(~mask, -1.0).softmax(-1), steps.cumsum(0) * x, steps.cos()
+
+    tensors = [tdt.zeros(24, 24, requires_grad=True)]
+    expected = steps(masked, tensors, 6)
+    compiled = tdt.compile(masked, fullgraph=True)
+    assert steps(compiled, tensors, 6) == expected
+    assert "tril" not in str(_called(recording(compiled).forward))
+    assert len(_called(recording(compiled).forward)) <= 3 + 3  # copies of three constants, and what is computed of x
+
+
+def test_constants_that_are_written_to_are_new_in_each_call():
+    def function(x):
+        counts = tdt.zeros(4) + 1
+        part = counts[:2]
+        counts.add_(1)
+        part.mul_(3)
+        fresh = tdt.ones(4).tril() if x.ndim == 2 else tdt.ones(4) * 2
+        return counts * x, fresh * 2
+
+    tensors = [tdt.zeros(4, requires_grad=True)]
+    found = []
+    for run in (function, tdt.compile(function, fullgraph=True)):
+        out = []
+        for _ in range(4):
+            a, b = run(tensors[0] + 1)
+            b.add_(1)
+            out.append((a.tolist(), b.tolist()))
+        found.append(out)
+    assert found[0] == found[1]
 
 
 def test_equal_calls_are_not_one_where_a_value_is_written_to_or_returned_or_random():

@@ -375,6 +375,19 @@ def test_programs_of_large_arrays_stay_with_python(monkeypatch, step):
     assert natives(compiled) == []
 
 
+def test_programs_whose_arguments_and_results_take_long_to_copy_stay_with_python(monkeypatch):
+    """A tape has its own places for both; Python passes them on."""
+    monkeypatch.setattr(native, "COPIED", 1 << 17)
+    for size, is_taped in ((16, True), (1 << 18, False)):
+        x, g = tdt.randn(size, requires_grad=True), tdt.ones(size)
+        compiled = tdt.compile(lambda x: (x * 2).tanh() * x, fullgraph=True)
+        for _ in range(4):
+            x.grad = None
+            compiled(x.detach().requires_grad_()).backward(g)
+        ((each,),) = compiled._compiled.recordings.values()
+        assert bool(each.recording.native.steps) is is_taped
+
+
 def test_programs_of_many_small_statements_may_hold_twice_as_much(monkeypatch):
     def function(x):
         for _ in range(20):

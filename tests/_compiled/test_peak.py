@@ -108,7 +108,16 @@ def test_parts_of_an_array_keep_it_no_longer_than_they_are_read():
         assert peak(run) < LAYERS + 10, how  # with the gradient of each part, until the last is computed: 8
 
 
+@pytest.fixture(params=[1, 2], ids=["one thread", "two threads"])
+def threads(request):
+    before = tdt.get_num_threads()
+    tdt.set_num_threads(request.param)
+    yield
+    tdt.set_num_threads(before)
+
+
 @pytest.mark.parametrize(("how", "more"), [("loss", 4), ("step", 1)])
+@pytest.mark.usefixtures("threads")
 def test_a_recording_takes_about_the_memory_of_a_step(how, more):
     """Gradients of a loss are computed twice, while the graph is there, and not held; those of a step once."""
     (_, eager), (_, compiled), (_, other) = (trained(each, F.gelu) for each in ("eager", how, how))

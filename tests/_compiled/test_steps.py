@@ -200,6 +200,10 @@ def sets_count(training):
         own["step"].fill_(100.0)
 
 
+def sets_one_count(training):
+    training.optimizer.state[training.model[0].bias]["step"].fill_(100.0)
+
+
 def clears_state(training):
     training.optimizer.state.clear()
 
@@ -262,7 +266,7 @@ def test_a_backward_pass_that_cannot_be_recorded_to_its_end_has_the_gradients_of
 
 CHANGES = [
     changes_rate, changes_betas, takes_a_rate_of_numpy, loads_state, loads_state_and_changes_rate,
-    loads_weights, replaces_weights, freezes, sets_count, clears_state, adds_decay,
+    loads_weights, replaces_weights, freezes, sets_count, sets_one_count, clears_state, adds_decay,
     maximizes, takes_a_step, evaluates, adds_parameters, hooks_a_gradient, hooks_steps, multiplies_after_accumulation,
 ]  # fmt: skip
 
@@ -322,7 +326,9 @@ def test_nothing_of_a_repeated_step_is_compared_in_python(monkeypatch):
     compared = [Guards, "hold"], [Recording, "takes"], [Plan, "holds"]
     for owner, name in compared:
         monkeypatch.setattr(owner, name, lambda *args: 1 / 0)
-    compiled.run(batches(5, seed=1))
+    with monkeypatch.context() as unchanged:
+        unchanged.setattr(Plan, "reads", lambda *args: 1 / 0)
+        compiled.run(batches(5, seed=1))
     changes_rate(compiled)  # which the step reads anew
     compiled.run(batches(5, seed=2))
     monkeypatch.undo()
@@ -742,6 +748,35 @@ def test_a_step_whose_gradient_is_an_argument_is_called_as_it_is():
 
 
 @pytest.mark.filterwarnings("ignore:tdt.compile")
+@pytest.mark.filterwarnings("ignore:.*gradients are added")
+@pytest.mark.parametrize("calls", [2, 3, 9])
+def test_gradients_may_be_cleared_outside_of_the_function(calls):
+    """A call that finds some adds to them, as one that comes just after the comparison may."""
+    found = []
+    for compiled in (False, True):
+        tdt.manual_seed(0)
+        model = nn.Linear(12, 5)
+        optimizer = tdt.optim.Adam(model.parameters())
+
+        def step(x, y, model=model, optimizer=optimizer):
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = tdt.compile(step) if compiled else step
+        tensors = []
+        for k, batch in enumerate(batches(calls + 3)):
+            if k < calls:
+                optimizer.zero_grad()
+            tensors += [run(*batch), *[p.grad.clone() for p in model.parameters()]]
+            if compiled and k == calls - 1:
+                assert run._compiled.count == 1
+                assert not run._compiled.refusals
+        found.append([t.detach().numpy().tobytes() for t in [*tensors, *model.parameters()]])
+    assert found[0] == found[1]
+
+
 def test_whether_tensors_have_gradients_counts():
     """Others of which the function takes the norm, and one that it only looks at."""
 
@@ -877,3 +912,178 @@ def test_an_error_in_any_call_leaves_what_came_before_it(turn):
         return found
 
     assert run(True) == run(False)
+
+
+def penalty(model, x):
+    """How far the norms of a function's slopes are from 1."""
+    x = x.detach().requires_grad_()
+    (slope,) = tdt.autograd.grad(model(x).sum(), x, create_graph=True)
+    return (slope.norm(2, 1) - 1).square().mean()
+
+
+def residual(model, x):
+    """How far a function is from one whose third derivative is its value."""
+    x = x * 0.5
+    x.requires_grad_()
+    value = found = model(x)[:, :1]
+    for _ in range(3):
+        (slope,) = tdt.autograd.grad(found, x, tdt.ones_like(found), create_graph=True)
+        found = slope[:, :1]
+    return (found - value).square().mean()
+
+
+@pytest.mark.parametrize("how", ["loss", "step"])
+@pytest.mark.parametrize("function", [penalty, residual])
+def test_gradients_of_gradients_within_the_function(function, how):
+    found = []
+    for compiled in (False, True):
+        tdt.manual_seed(0)
+        model = nn.Sequential(nn.Linear(12, 9), nn.Tanh(), nn.Linear(9, 7), nn.Softplus(), nn.Linear(7, 2))
+        optimizer = tdt.optim.Adam(model.parameters(), lr=0.01)
+
+        def loss(x, model=model):
+            return function(model, x) + model(x).square().mean()
+
+        computed = tdt.compile(loss, fullgraph=True) if compiled and how == "loss" else loss
+
+        def step(x, optimizer=optimizer, computed=computed):
+            optimizer.zero_grad()
+            value = computed(x)
+            value.backward()
+            optimizer.step()
+            return value
+
+        run = tdt.compile(step, fullgraph=True) if compiled and how == "step" else step
+        tensors = [run(x) for x, _ in batches(12)]
+        tensors += [t for p in model.parameters() for t in (p, p.grad)]
+        found.append([t.detach().numpy().tobytes() for t in tensors])
+    assert found[0] == found[1]
+    compiled = (computed if how == "loss" else run)._compiled
+    assert [r.recording.verified for each in compiled.recordings.values() for r in each] == [True]
+
+
+def reads_the_gradient(x, w):
+    x = (x * w).detach().requires_grad_()
+    (x * w).sum().backward()
+    return x.grad * 2
+
+
+def hooks_the_leaf(x, w):
+    x = (x * w).detach().requires_grad_()
+    x.register_hook(lambda g: g * 2)
+    (x * w).sum().backward()
+    return x * 2
+
+
+def passes_the_gradient_on(x, w):
+    x = (x * w).detach().requires_grad_()
+    (x * w).sum().backward()
+    return x.grad
+
+
+@pytest.mark.parametrize("function", [reads_the_gradient, hooks_the_leaf, passes_the_gradient_on])
+def test_gradients_of_leaves_that_the_function_creates_are_not_recorded(function):
+    w = tdt.arange(4.0).requires_grad_()
+
+    def run(x):
+        w.grad = None
+        return function(x, w)
+
+    compiled, x = tdt.compile(run), tdt.ones(3, 4)
+    with pytest.warns(UserWarning, match="created without an op|has hooks"):
+        found = [compiled(x) for _ in range(3)]
+    assert all(tdt.equal(each, run(x)) for each in found)
+    assert w.grad.tolist() == [0, 3, 6, 9]
+
+
+def subtracts(p, optimizer):
+    p -= 0.1 * p.grad
+
+
+def adds_a_share(p, optimizer):
+    p.add_(p.grad, alpha=-0.1)
+    p.grad = None
+
+
+def writes_to_data(p, optimizer):
+    p.data.sub_(p.grad * 0.1)
+
+
+def copies(p, optimizer):
+    p.copy_(p - 0.1 * p.grad)
+
+
+def writes_to_a_row(p, optimizer):
+    p[0] -= p.grad[0]
+
+
+def clamps_after_a_step(p, optimizer):
+    optimizer.step()
+    p.data.clamp_(-0.3, 0.3)
+
+
+def changes_the_gradient(p, optimizer):
+    p.grad.clamp_(-0.01, 0.01).add_(p.detach(), alpha=0.01)
+    p.grad.data.mul_(0.5)
+    optimizer.step()
+
+
+BY_HAND = subtracts, adds_a_share, writes_to_data, copies, writes_to_a_row, clamps_after_a_step, changes_the_gradient
+
+
+def updated_by_hand(update, compiled, fullgraph=True):
+    """Bits of some steps, and the versions of the parameters; and the recordings."""
+    tdt.manual_seed(0)
+    model = nn.Sequential(nn.Linear(12, 9), nn.Tanh(), nn.Linear(9, 5))
+    optimizer = tdt.optim.Adam(model.parameters(), lr=0.01)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        with tdt.no_grad():
+            for p in model.parameters():
+                update(p, optimizer)
+        return loss
+
+    run = tdt.compile(step, fullgraph=fullgraph) if compiled else step
+    found = []
+    for batch in batches(12):
+        tensors = [run(*batch), *model.parameters(), *[p.grad for p in model.parameters() if p.grad is not None]]
+        found.append([t.detach().numpy().tobytes() for t in tensors])
+        found.append([p._version for p in model.parameters()])
+    return found, [each for kind in run._compiled.recordings.values() for each in kind] if compiled else []
+
+
+@pytest.mark.parametrize("update", BY_HAND)
+def test_parameters_may_be_written_to_in_the_function(update):
+    (expected, _), (found, recordings) = updated_by_hand(update, False), updated_by_hand(update, True)
+    assert found == expected
+    assert [each.recording.verified for each in recordings] == [True]
+
+
+def replaces_data(p, optimizer):
+    p.data = p.data - 0.1 * p.grad
+
+
+@pytest.mark.filterwarnings("ignore:.*gets other memory")
+def test_parameters_that_get_other_memory_in_the_function_are_not_compiled():
+    (expected, _), (found, recordings) = [updated_by_hand(replaces_data, how, False) for how in (False, True)]
+    assert found == expected
+    assert [each.recording for each in recordings] == [None]
+
+
+@pytest.mark.filterwarnings("ignore:.*is called as it is")
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_function_that_clears_the_state_of_its_optimizer_is_not_compiled(when):
+    def clears(p, optimizer):
+        if when == "before":
+            optimizer.state.clear()
+        if p.ndim == 1:
+            optimizer.step()
+        if when == "after":
+            optimizer.state.clear()
+
+    (expected, _), (found, recordings) = [updated_by_hand(clears, how, False) for how in (False, True)]
+    assert found == expected
+    assert [each.recording for each in recordings] == [None]
