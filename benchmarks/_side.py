@@ -24,10 +24,8 @@ from benchmarks.workloads import Step, find
 TRAINING, LOSSES = "training", "losses"
 INFERENCE = {f"inference, batch {count}": count for count in families.INFERENCE_BATCHES}
 STEPS = 3  # training steps whose losses are compared
-WARM_STEPS, WARM_SECONDS = (
-    40,
-    4.0,
-)  # of compiled steps before they are measured: tdt's run natively after up to 30 of them
+# Of compiled steps before they are measured: tdt's run natively after up to 150 of them.
+WARM_STEPS, WARM_SECONDS = 160, 10.0
 
 
 def memory_of(which: str) -> float:

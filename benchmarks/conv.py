@@ -5,18 +5,22 @@ python -m benchmarks.conv --count 50 --only weight --family video --all
 
 Each pass alternates with PyTorch's; the figure of a pass is the median of the ratios, above 1 where tdt is faster.
 
-Below 0.95 with one thread on an AMD EPYC (Zen 5; seed 33871, processor time, beside programs that kept both cores busy several
-times over, which moves single figures by a fifth): 3.3 % of 450 passes, and 1.3 % below 0.8; with the vectors of both libraries
-limited to AVX2 5.6 % and 2.1 % of 390. An Intel Xeon had 15 % and 3 % with seeds 60601 and 77123 before several changes. Why:
+With one thread on an AMD EPYC (Zen 4, processor time, beside programs that kept both cores busy several times over, which moves
+single figures by a fifth): of 720 passes (seeds 61207 and 61311) 4.3 % are below 0.95 and 0.7 % below 0.8, in the mean 1.65 times
+as fast; with the vectors of both libraries limited to AVX2 (seeds 61208 and 61312) 5.6 % and 0.4 %, 1.57. A Zen 5 had 3.3 % and
+1.3 % (seed 33871). On an Intel Xeon with AMX, as busy, of 900 passes (90215, 90216 and 90218) 4.1 % and 0.4 %, 1.59, where 1350
+before some changes (90211 to 90213) had 6.9 % and 1.0 %, 1.52; with AVX2 (90217) 8.0 % and 0.7 %, 1.45. Why:
 
 - passes of less than 0.1 ms: the call. That of `autograd.grad` alone takes 50 µs, as long as all of PyTorch's small ones.
-- depthwise convolutions of 7 × 7 on 7 × 7 pixels in batches: a row fills half of a vector of sixteen.
-- input gradients of 5 × 5 on small channels-last images, and on others with padding: most numbers of the border are zeros.
+- contiguous images of 7 × 7 in groups of 32 channels (0.9): the copy with a border and turning the result take a fifth.
+- on the Xeon large images of few channels, and few windows of volumes with many weights (0.85): operands come from memory, and
+  packing waits for them.
+- batches of small images, and 5 × 5 or 9 × 9 cells with padding (0.75 to 0.9): many numbers of the border are zeros.
+- weight gradients of 3 × 7 × 7 cells (0.8 to 0.9): tiles of 22 rows for runs of 21 numbers.
 - few channels of the result, channels-last: 12 of a vector's 16 numbers are used, and so are 4 channels of a stem's image.
-- volumes with a stride of 2, whose copy with a border is larger than what is computed of it.
-- weight gradients of 1 × 1, channels-last, strided: the pixels that they use are copied.
-- large dilations, weight gradients: patches with a border of zeros, or a product for each cell of the kernel.
-- input gradients of stems with more than 81 cells fill three of a vector's lanes.
+- volumes and lines of one channel: runs of three to ten numbers. A product of one column with all pixels: 1 × 1 to one channel.
+- large dilations, weight gradients: patches with a border of zeros, or a product for each cell of the kernel; results of images
+  as large as the dilation: each weight is packed for one or a few rows of pixels.
 """
 
 from __future__ import annotations

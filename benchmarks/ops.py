@@ -7,16 +7,43 @@
 Functions of one and of two tensors are found by calling every function that both libraries have; `CASES` adds those that
 take more. The shapes of a size are drawn at random: the seed is printed. Both libraries take turns in short blocks.
 
-Where tdt takes more than PyTorch's time / 0.6 or nearly so (`--threads 1 --seed 50417` and `--seed 81649`, an AMD Zen 5,
-processor time, beside other programs), and why:
+On an AMD Zen 4 (`--threads 1 --seed 9911`, processor time, beside other programs) the geometric means of forward and gradient are
+1.4 and 2.2 at 1,000 elements, 2.3 and 2.6 at 100,000, 2.1 and 1.9 at 4,000,000; below 1 are 25 %, 19 % and 13 % of the ops, and
+1 %, 5 % and 9 % of the gradients.
+
+On an AMD Zen 3 (one thread, beside other programs, at 1,000; seeds 60713 and 4711) they are 1.3 and 2.3; below 1 are 30 % of the
+ops and 1 % of the gradients, below 0.6 are 2 % of all: tril_, linspace, aminmax, scatter_, multinomial with replacement, one_hot,
+round_, randperm, index_fill_, scatter_add_, lstsq, matmul and `sum` with `out=`. Tensors of some 100 elements, of which the call
+is all, are at 0.2 to 0.6 in these and in further ops in place, random numbers, and functions that are composed of several ops.
+
+On an Intel Xeon with AVX-512 (one thread, beside other programs; seed 60713, at 4,000,000 seed 9173) they are 1.3 and 1.8, 2.0
+and 2.5, 1.8 and 1.6; below 1 are 35 %, 21 % and 14 % of the ops, 9 %, 4 % and 8 % of the gradients; below 0.6 are 3.5 %, 1.7 %
+and 2.0 % of all. What is below 0.6 there, besides what the list below names:
+
+- 1,000: a call takes two to six microseconds in Python, PyTorch's one or two: round_, tril_, index_fill_, index_put_,
+  index_copy_, scatter_, scatter_add_, matmul and its `out=`, aminmax, linspace, full, randperm, tensordot, multi_dot,
+  matrix_power; multinomial with replacement at all sizes, as it draws five numbers. tril_ at 100,000 too.
+- all sizes: lstsq is SciPy's LAPACK, with copies into the order of columns. The gradient of block_diag is that of several `cat`.
+  Decompositions of matrices of 2 to 32 rows, which are not among the cases, are at 0.7 to 3; cholesky_ex, qr and lu, several
+  calls of LAPACK and NumPy, at 0.3 to 0.6.
+- 100,000: flip of rows of a few numbers.
+- 4,000,000: linspace computes in double precision, each number from the nearer end.
+
+Where tdt takes more than PyTorch's time / 0.6 or nearly so there and on a Zen 5 (seeds 50417 and 81649), and why:
 
 - all sizes: diagonal, flatten, ravel, expand, chunk: a call takes a microsecond or more in Python, PyTorch's 0.7.
-- 1,000: the call, of one_hot, complex, embedding, zeta, triu; in gradients of diff and hinge_embedding_loss that of several ops.
+- 1,000: the call, of one_hot, complex, embedding, zeta, nll_loss, channel_shuffle and in-place ops; in gradients of diff and
+  hinge_embedding_loss that of several ops.
 - 1,000: median and nanmedian read every element once for each bit. searchsorted of short rows finds values one by one, those
-  of long rows 32 together. gammainc is SciPy's, in double precision.
-- 100,000: rot90 and sums of short rows, of which a kernel's call is a third.
-- 4,000,000: cat writes one part after the other, each with gaps, PyTorch row by row. glu reads two halves of rows, each with
-  gaps, for which NumPy's sum of the halves takes as long. flip of dimension 0: the cause is not known.
+  of long rows 32 together. gammainc is SciPy's, in double precision. softmax over a dimension in front of one of two numbers
+  fills an eighth of each vector.
+- 100,000: rot90 and sums of short rows, of which a kernel's call is a third. prod, whose products are double precision. diff,
+  roll, cat and in-place ops with a row or a column, of rows of less than 100 numbers: a row costs some 10 ns beside its vectors.
+- 4,000,000: sums, means and extremes of all elements, and in-place ops, if the last cache holds the array: a Zen 4 reads it by
+  vectors of 256 bits, PyTorch's, 10 to 20 % faster than by those of 512. Loading lines ahead makes that worse. Results of other
+  elementwise ops and copies are written past the cache; not of rows of less than 8 KB, each of whose ends waits for memory.
+- 4,000,000: cat of short rows, by one `memcpy` for each. glu reads two halves of rows, each with gaps, for which NumPy's sum
+  of the halves takes as long. flip of rows of some 500 bytes.
 - gradients of flatten, ravel, t, adjoint, atleast_3d and stack from 100,000 elements on: the gradient that the caller
   gives to `backward` is copied into `.grad`; PyTorch's `.grad` is the caller's memory, to which later gradients are added.
 - beside other programs, one in a hundred more at 1,000 elements, another one each time.
@@ -212,7 +239,92 @@ def cases(rng: np.random.Generator, size: int) -> dict[str, tuple[list[np.ndarra
         "glu": ([floats(n, 2 * m)], lambda t, v: t.nn.functional.glu(v[0])),
         "gelu by tanh": ([x], lambda t, v: t.nn.functional.gelu(v[0], approximate="tanh")),
     }  # fmt: skip
-    return table
+    return table | drawn(size, m) | written(x, rows, places, floats) | composed(x, places, floats)
+
+
+def drawn(size: int, categories: int) -> dict[str, tuple[list[np.ndarray], Call]]:
+    """Ops that draw numbers or create tensors: name → (arrays, call)."""
+    target, weights = np.empty(size, np.float32), np.full(min(categories, 10_000), 0.5, np.float32)
+    return {
+        "rand": ([], lambda t, v: t.rand(size)),
+        "randn": ([], lambda t, v: t.randn(size)),
+        "randint": ([], lambda t, v: t.randint(0, 100, (size,))),
+        "randperm": ([], lambda t, v: t.randperm(size)),
+        "normal_": ([target], lambda t, v: v[0].detach().normal_(0.0, 0.02)),
+        "uniform_": ([target], lambda t, v: v[0].detach().uniform_(-0.1, 0.1)),
+        "bernoulli_": ([target], lambda t, v: v[0].detach().bernoulli_(0.3)),
+        "exponential_": ([target], lambda t, v: v[0].detach().exponential_()),
+        "multinomial of one": ([weights], lambda t, v: t.multinomial(v[0].detach(), 1)),
+        "multinomial with replacement": ([weights], lambda t, v: t.multinomial(v[0].detach(), 5, replacement=True)),
+        "dropout": ([target + 1], lambda t, v: t.nn.functional.dropout(v[0], 0.1)),
+        "zeros": ([], lambda t, v: t.zeros(size)),
+        "full": ([], lambda t, v: t.full((size,), 1.5)),
+        "arange": ([], lambda t, v: t.arange(size)),
+        "linspace": ([], lambda t, v: t.linspace(0, 1, size)),
+        "eye": ([], lambda t, v: t.eye(round(math.sqrt(size)))),
+    }
+
+
+def written(
+    x: np.ndarray, rows: np.ndarray, places: np.ndarray, floats: Callable[..., np.ndarray]
+) -> dict[str, tuple[list[np.ndarray], Call]]:
+    """Ops that write into a tensor at places, or convert what they write; and `out=`: name → (arrays, call)."""
+    n, m = x.shape
+    y, rows = floats(n, m), np.random.default_rng(0).permutation(len(rows))
+    return {
+        "copy_ of a double": ([x, y.astype(np.float64)], lambda t, v: v[0].detach().copy_(v[1].detach())),
+        "copy_ of an int64": ([x, places], lambda t, v: v[0].detach().copy_(v[1])),
+        "copy_ of a row": ([x, floats(m)], lambda t, v: v[0].detach().copy_(v[1].detach())),
+        "copy_ of a transposed": ([x, floats(m, n)], lambda t, v: v[0].detach().copy_(v[1].detach().t())),
+        "x[rows] = y": ([x, rows, y], lambda t, v: v[0].detach().__setitem__(v[1], v[2].detach())),
+        "x[:, column] = y": ([x, floats(n)], lambda t, v: v[0].detach().__setitem__((slice(None), m // 2), v[1].detach())),
+        "index_put_": ([x, rows, y], lambda t, v: v[0].detach().index_put_((v[1],), v[2].detach())),
+        "index_copy_": ([x, rows, y], lambda t, v: v[0].detach().index_copy_(0, v[1], v[2].detach())),
+        "index_add_": ([x, rows, y], lambda t, v: v[0].detach().index_add_(0, v[1], v[2].detach())),
+        "index_fill_": ([x, rows], lambda t, v: v[0].detach().index_fill_(0, v[1], 1.5)),
+        "scatter": ([x, places, y], lambda t, v: v[0].scatter(1, v[1], v[2])),
+        "scatter_": ([x, places, y], lambda t, v: v[0].detach().scatter_(1, v[1], v[2].detach())),
+        "scatter_add_": ([x, places, y], lambda t, v: v[0].detach().scatter_add_(1, v[1], v[2].detach())),
+        "fill_diagonal_": ([x], lambda t, v: v[0].detach().fill_diagonal_(1.5)),
+        "tril_": ([x], lambda t, v: v[0].detach().tril_()),
+        "round_": ([x], lambda t, v: v[0].detach().round_()),
+        "mul into out": ([x, y, floats(n, m)], lambda t, v: t.mul(v[0].detach(), v[1].detach(), out=v[2].detach())),
+        "sum into out": ([x, floats(n)], lambda t, v: t.sum(v[0].detach(), 1, out=v[1].detach())),
+        "matmul into out": (
+            [x, floats(m, 16), floats(n, 16)], lambda t, v: t.matmul(v[0].detach(), v[1].detach(), out=v[2].detach())
+        ),
+    }  # fmt: skip
+
+
+def composed(
+    x: np.ndarray, places: np.ndarray, floats: Callable[..., np.ndarray]
+) -> dict[str, tuple[list[np.ndarray], Call]]:
+    """Functions of sequences, of sorted values, of whole tensors and of matrices: name → (arrays, call)."""
+    n, m = x.shape
+    side = min(max(4, round(math.sqrt(x.size))), 256)
+    square, edges = floats(side, side) + side * np.eye(side, dtype=np.float32), np.linspace(-2, 2, 30, dtype=np.float32)
+    parts = [floats(max(1, n // (k + 1)), m) for k in range(8)]
+    normal = lambda t: t.distributions.MultivariateNormal(t.zeros(8), t.eye(8))  # noqa: E731
+    return {
+        "pad_sequence": (parts, lambda t, v: t.nn.utils.rnn.pad_sequence(v, batch_first=True)),
+        "block_diag": ([x[:9, :9], x[:5, :9]], lambda t, v: t.block_diag(*v)),
+        "equal": ([x, x], lambda t, v: t.equal(*v)),
+        "aminmax": ([x], lambda t, v: t.aminmax(v[0]).max),
+        "cummax over rows": ([x], lambda t, v: t.cummax(v[0], 1)[0]),
+        "bucketize": ([x, edges], lambda t, v: t.bucketize(v[0].detach(), v[1].detach())),
+        "searchsorted": ([edges, x], lambda t, v: t.searchsorted(v[0].detach(), v[1].detach())),
+        "unique": ([places], lambda t, v: t.unique(v[0])),
+        "places << 2": ([places], lambda t, v: v[0] << 2),
+        "tensordot": ([x, floats(m, 16)], lambda t, v: t.tensordot(v[0], v[1], 1)),
+        "multi_dot": ([x, floats(m, 16), floats(16, 8)], lambda t, v: t.linalg.multi_dot(v)),
+        "matrix_power": ([square], lambda t, v: t.linalg.matrix_power(v[0], 3)),
+        "solve_triangular": ([square, floats(side, 8)], lambda t, v: t.linalg.solve_triangular(v[0], v[1], upper=True)),
+        "lstsq": ([square, floats(side, 8)], lambda t, v: t.linalg.lstsq(v[0].detach(), v[1].detach()).solution),
+        "Gamma.sample": ([abs(x) + 0.1], lambda t, v: t.distributions.Gamma(v[0].detach(), 1.0, False).sample()),
+        "MultivariateNormal.log_prob": (
+            [floats(max(1, x.size // 8), 8)], lambda t, v: normal(t).log_prob(v[0])
+        ),
+    }  # fmt: skip
 
 
 clock = time.perf_counter  # one thread is timed by the processor's time, which other programs do not take
@@ -296,7 +408,7 @@ def main() -> None:
                     if mode == "gradient":
                         trained = tensors[:1] if "loss" in name else tensors  # losses have no gradient for some targets
                         trained = [v.requires_grad_() for v in trained if v.is_floating_point()]
-                        if not (trained and call(t, tensors).requires_grad):
+                        if not (trained and getattr(call(t, tensors), "requires_grad", False)):
                             break
                         sides.append(stepped(t, call, tensors))
                     else:

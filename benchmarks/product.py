@@ -2,22 +2,27 @@
 
 python -m benchmarks.product --threads 1             # processor time, little disturbed by a busy machine
 python -m benchmarks.product --count 200 --family transformer --all
+python -m benchmarks.product --threads 1 --dtype float64
 
 Shapes are those of linear layers and their gradients in transformers, MLPs, image classifiers' heads, recurrent nets and
 recommenders, of attention's and other stacks of products, and of products with few rows or columns. Each alternates with
 PyTorch's; its figure is the median of the ratios, above 1 where tdt is faster.
 
-Slowest on an Intel Xeon with AVX-512 and AMX (0.7 to 0.8 in processor time, beside other programs): products of up to eight
-rows with the weights of a linear layer, which turn them and sum in order; of few columns with a transposed left operand; and
-those that write more than they sum. A product of so few rows and columns that they fill a part of a vector takes 0.3. With seed
-5150, 16 % of 160 products are below 0.85: sums of up to 64 products (0.8 to 0.9: the right operand is packed for few rows) and a
-quarter of those with a transposed left operand, which is packed in pieces of eight rows. Tiles that read it where it lies, by
-lines, gain 1.05 to 1.15 in small stacks, but lose as much where its lines are far from each other, so they are not used.
+On an Intel Xeon with AVX-512 and AMX, on one thread beside other programs, 720 shapes (seeds 5150, 12021, 31337, 81818, 271828)
+are 1.13 to 1.2 times as fast; 12 % lie below 0.95 and 2 % below 0.85. Slowest there: two to four rows with the weights of a
+linear layer, which turn them and sum in order (0.6 to 0.95), one to four with weights that no level-two cache keeps (0.65 to 1),
+and products of so few rows and columns that they fill a part of a vector (0.4 to 0.6). With AVX2 alone, both libraries take as
+long: 1.02, and 10 % below 0.85.
 
 On an AMD EPYC of Zen 5, on one thread beside other programs, 900 shapes (seeds 770001, 770002 and 770003) are 2.1 to 2.2 times as
-fast, 0.7 % lie below 0.95 and one below 0.85: an outer product whose result has 16 MB. One row with weights whose rows lie a
-multiple of 4096 bytes apart takes 0.9 to 1.05; 0.5 to 0.7 where they do not begin a cache line, as those of arrays that tdt did
-not allocate.
+fast, 0.7 % lie below 0.95 and one below 0.85. On one of Zen 4, 240 shapes (seeds 9911 and 60607) are 1.29 to 1.38 times as fast,
+5 % lie below 0.95 and 3 % below 0.85: stacks of thousands of products of 8 × 64 with 64 × 8 numbers (0.6), and one row or column
+with weights whose rows lie a multiple of 4096 bytes apart (0.65 to 1; those of other weights 1.1 to 1.6).
+
+On an AMD EPYC of Zen 3, which has AVX2, on one thread beside other programs, 420 shapes (seeds 31337, 5150, 12021 and 90909) are
+1.22 to 1.33 times as fast, 11 % lie below 0.95 and 2 % below 0.85: one row with weights whose rows lie a multiple of 4096 bytes
+apart (0.55 to 1). Two to eight rows with a linear layer's weights are 1.2 to 2.9 times as fast. In float64 the same shapes are
+1.35 to 1.38 times as fast (1.1 by NumPy's OpenBLAS), and 6 % lie below 0.85: outer products (0.4 to 0.7), two columns (0.7).
 """
 
 from __future__ import annotations
@@ -130,14 +135,14 @@ def draw(rng: np.random.Generator, family: str = "") -> Shape:
             return shape
 
 
-def call(library: Any, shape: Shape) -> Callable[[], object]:
+def call(library: Any, shape: Shape, dtype: str = "float32") -> Callable[[], object]:
     """The product by one library, on the same numbers, without recording."""
     rng = np.random.default_rng(0)
     a, b = (
-        rng.standard_normal((shape.batch, *(reversed(size) if t == "t" else size)), np.float32)
+        rng.standard_normal((shape.batch, *(reversed(size) if t == "t" else size)), dtype)
         for t, size in zip(shape.how, ((shape.m, shape.k), (shape.k, shape.n)), strict=True)
     )
-    bias = library.from_numpy(rng.standard_normal(shape.n, np.float32)) if shape.bias else None
+    bias = library.from_numpy(rng.standard_normal(shape.n, dtype)) if shape.bias else None
     if shape.batch == 1:
         a, b = a[0], b[0]
     x, y = library.from_numpy(a), library.from_numpy(b)
@@ -158,12 +163,16 @@ def call(library: Any, shape: Shape) -> Callable[[], object]:
 
 def main() -> None:
     """Draw the shapes, measure them and print the summary."""
-    args = sweep_parser(__doc__, 80, 12).parse_args()
+    parser = sweep_parser(__doc__, 80, 12)
+    parser.add_argument("--dtype", choices=["float32", "float64"], default="float32", help="of the matrices (float32)")
+    args = parser.parse_args()
     clock, tdt, torch, rng = begin_sweep(args)
     found = []
     for _ in range(args.count):
         shape = draw(rng, args.family)
-        ratio, ours, theirs = compared(clock, call(tdt, shape), call(torch, shape), args.pairs)
+        ratio, ours, theirs = compared(
+            clock, *(call(library, shape, args.dtype) for library in (tdt, torch)), args.pairs
+        )
         found.append((ratio, (shape.family, shape.how, _kind(shape)), shape))
         if args.all:
             print(f"{ratio:6.2f}  {1e3 * ours:8.3f} / {1e3 * theirs:8.3f} ms {2e-9 * shape.macs() / ours:6.1f} GFLOP/s  "

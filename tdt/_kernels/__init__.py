@@ -11,7 +11,7 @@ earn that time back.
 
 from __future__ import annotations
 
-from tdt._kernels._arithmetic import add, add_to, arithmetic, fill, multiply, quick_arithmetic
+from tdt._kernels._arithmetic import CHOICES, add, add_to, arithmetic, fill, multiply, quick_arithmetic, quotient
 from tdt._kernels._arrays import (
     EXPAND,
     PRODUCT,
@@ -22,6 +22,7 @@ from tdt._kernels._arrays import (
     column_scan,
     contiguous_copy,
     copy_in_order,
+    copy_to,
     distances,
     entries,
     flat_index,
@@ -32,6 +33,7 @@ from tdt._kernels._arrays import (
     is_in_order,
     join_arrays,
     join_of,
+    joined_rows,
     logsumexp,
     matrix_product,
     memory_order,
@@ -95,6 +97,7 @@ from tdt._kernels._conditions import (
     many_draws,
     multiplies_bfloat16,
     one_step,
+    sampled_images,
     several_steps,
     small_axis,
     some,
@@ -164,6 +167,7 @@ from tdt._kernels._registry import (
 
 __all__ = [
     "ByShape",
+    "CHOICES",
     "CACHED",
     "KERNELS",
     "allow_tf32",
@@ -189,6 +193,7 @@ __all__ = [
     "arithmetic",
     "contiguous_copy",
     "copy_in_order",
+    "copy_to",
     "astype",
     "cached_groups",
     "chosen",
@@ -221,6 +226,7 @@ __all__ = [
     "float_planes",
     "float_rows",
     "float_windows",
+    "sampled_images",
     "fill",
     "fold_at_once",
     "for_arrays",
@@ -247,6 +253,7 @@ __all__ = [
     "is_in_order",
     "join_arrays",
     "join_of",
+    "joined_rows",
     "kernel",
     "lazy",
     "prepares",
@@ -284,6 +291,7 @@ __all__ = [
     "polynomial",
     "product",
     "quick_arithmetic",
+    "quotient",
     "ranked",
     "reshaped",
     "rounding_numbers",

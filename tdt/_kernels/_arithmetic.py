@@ -7,10 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from tdt import _backend
+from tdt._backend.waiting import stop_deferring
 from tdt._kernels._conditions import LARGE_ARITHMETIC
 from tdt._kernels._formulas import LOWER, from_formula
-from tdt._kernels._registry import SWITCHES, lazy
+from tdt._kernels._registry import SWITCHES, Found, lazy
+from tdt._kernels._stream import stream_from
 from tdt._kernels._threads import MANY, THREADS
+
+EXACT = 1 << 24  # integers up to which are numbers of float32
 
 
 def arithmetic(how: str) -> Callable[..., Any] | None:
@@ -24,7 +29,9 @@ def arithmetic(how: str) -> Callable[..., Any] | None:
 
     def call(a: Any, b: Any, out: Any = None) -> Any:
         if SWITCHES.kernels and a.__class__ is np.ndarray and (char := a.dtype.char) in "fd":
-            if b.__class__ is float and THREADS.count > 1:
+            if (b.__class__ is float or (b.__class__ is int and -EXACT <= b <= EXACT)) and (
+                THREADS.count > 1 or a.nbytes >= stream_from()
+            ):
                 b = np.array(b, char)
             if b.__class__ is np.ndarray and b.dtype.char == char:
                 if (function := functions.get(char)) is None:
@@ -41,6 +48,16 @@ def quick_arithmetic(how: str, dtype: Any) -> Any:
     return found and found[0]
 
 
+def _choose(mask: Any, x: Any) -> Any:
+    return np.where(mask, x, x.dtype.type(0))
+
+
+def _choice_of(dtype: Any) -> Any:
+    """The generated form of `_choose`, for float32 and float64."""
+    found = _chosen.ufunc_for((np.empty(1, bool), np.empty(1, dtype)), {}) if dtype.char in "fd" else None
+    return found[0] if found and SWITCHES.kernels else _choose
+
+
 def fill(a: Any, number: Any) -> None:
     """a[...] = number, of an array of the CPU; many elements by vectors, which NumPy does not use for those of several bytes."""
     if a.size >= MANY and a.itemsize in (4, 8) and a.dtype.kind in "fiu" and a.flags.c_contiguous and SWITCHES.kernels:
@@ -54,18 +71,34 @@ def fill(a: Any, number: Any) -> None:
 def add(a: Any, b: Any) -> Any:
     """a + b, of arrays."""
     if a.__class__ is not np.ndarray:
-        return a + b
+        return _half_sum(_backend.gpu(), a, b) if _are_alike_on_gpu(a, b) else a + b
     if a.dtype in LOWER and a.dtype == b.dtype:  # NumPy converts element by element
         return _half_sum(np, a, b)
     return a + b if a.size < LARGE_ARITHMETIC else _large_sum(a, b)
 
 
 def add_to(a: Any, b: Any) -> None:
-    """a += b, of arrays."""
+    """a += b, of arrays; b may be broadcast to a."""
     if a.__class__ is np.ndarray and a.dtype == b.dtype and (a.dtype in LOWER or _is_large_and_apart(a, b)):
         _half_sum(np, a, b, out=a)
+    elif (a.shape == b.shape or _fits_into(b.shape, a.shape)) and _are_alike_on_gpu(a, b):
+        _half_sum(_backend.gpu(), a, b, out=a)
     else:
         a += b
+
+
+def _are_alike_on_gpu(a: Any, b: Any) -> bool:
+    """Whether two arrays are CuPy's, and of one type."""
+    if a.__class__ is _backend.GpuArray is b.__class__ and a.dtype == b.dtype:
+        return True
+    stop_deferring()
+    return False
+
+
+def _fits_into(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
+    """Whether an array of a shape is broadcast to another one."""
+    ends = whole[len(whole) - len(shape) :]
+    return len(shape) <= len(whole) and all(n in (1, m) for n, m in zip(shape, ends, strict=True))
 
 
 def _is_large_and_apart(a: Any, b: Any) -> bool:
@@ -75,6 +108,13 @@ def _is_large_and_apart(a: Any, b: Any) -> bool:
     return a.shape == b.shape and not np.may_share_memory(a, b)
 
 
+def quotient(a: Any, n: float) -> Any:
+    """a / n, of an array and a number."""
+    if a.__class__ is _backend.GpuArray:
+        return _OF_TWO["true_divide"](_backend.gpu(), a, float(n))
+    return a / n
+
+
 def multiply(a: Any, b: Any) -> Any:
     """a · b, of arrays."""
     return a * b if a.__class__ is not np.ndarray or a.size < LARGE_ARITHMETIC else _large_multiple(a, b)
@@ -82,6 +122,9 @@ def multiply(a: Any, b: Any) -> Any:
 
 _filler = lazy("generated:filler")
 _half_sum = from_formula("sum_of_two", lambda xp, a, b: a + b, 2, ())[0]
+_chosen = from_formula("chosen", lambda xp, mask, x: xp.where(mask, x, 0), 2, ())[0]
+# By dtype: a function of a mask and an array, which is copied where the mask holds, and 0 elsewhere.
+CHOICES = Found(_choice_of, _choose)
 _OF_TWO: dict[str, Any] = {
     "add": _half_sum,
     "subtract": from_formula("difference_of_two", lambda xp, a, b: a - b, 2, ())[0],

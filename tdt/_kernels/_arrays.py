@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
 from tdt._backend.sums import total as _total
+from tdt._backend.waiting import launch_waiting
 from tdt._kernels._conditions import (
     FEW,
-    LARGE_BLAS,
+    LARGE_DOUBLE,
     LARGE_EXTREMES,
     LARGE_FOLD,
     LARGE_INDEX,
@@ -30,9 +32,10 @@ from tdt._kernels._conditions import (
     mixed_matrices,
     vectors_of_eight,
 )
-from tdt._kernels._formulas import FLOAT32, LOWER, narrow, widen
+from tdt._kernels._formulas import FLOAT32, FLOAT64, LOWER, narrow, widen
 from tdt._kernels._launches import WATCH, watched_copy
 from tdt._kernels._registry import SWITCHES, Found, chosen, gpu_kernel, kernel, lazy
+from tdt._kernels._stream import stream_from
 from tdt._kernels._threads import THREADS
 
 
@@ -48,7 +51,7 @@ def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any
         functions = _small_products or _load_small_products()
         if functions:
             size = a.size * b.shape[1] if a.ndim == 2 == b.ndim else _multiply_adds(a.shape, b.shape)
-            if (size < LARGE_PRODUCT and _is_cached(a, b)) or _is_one_call(a, b):
+            if size < LARGE_PRODUCT and _is_cached(a, b):
                 small, small_biased, parts, required, ufuncs = functions
                 if a.ndim > 3 or b.ndim > 3:  # else they lie in this order anyway
                     out = ufuncs[0](a, b, order="C") if bias is None else ufuncs[1](a, b, bias, order="C")
@@ -69,8 +72,11 @@ def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any
                 return _large_product(a, b, bias, dtype)
         result = product(xp, *widen((a, b, bias)))
         return result if dtype == FLOAT32 else narrow(result, dtype)
-    if xp is np and a.size * b.shape[-1] >= LARGE_BLAS and (fast := chosen(PRODUCT, xp, a, b)):
-        return fast(a, b, bias)
+    if xp is np and a.size * b.shape[-1] >= LARGE_DOUBLE:
+        if _in_tiles(a, b):
+            return _large_product(a, b, bias)
+        if fast := chosen(PRODUCT, xp, a, b):
+            return fast(a, b, bias)
     # For small matrices `dot` has a third of the cost.
     out = a.dot(b) if a.ndim == 2 == b.ndim else xp.matmul(a, b)
     if out.ndim > 3:  # NumPy keeps the order of stacks in memory
@@ -79,19 +85,27 @@ def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any
 
 
 def matrix_product(a: Any, b: Any, bias: Any = None) -> Any:
-    """a @ b as `product` gives it, for two matrices of float32 or two stacks of as many, plus a bias of float32 for each column
-    of a matrix; None for others."""
+    """a @ b as `product` gives it, for two matrices of float32 or float64, or two stacks of as many of float32, plus a bias of
+    their dtype for each column of a matrix; None for others."""
     if (
         a.__class__ is b.__class__ is ndarray and 4 > a.ndim == b.ndim > 1 and a.dtype is FLOAT32 is b.dtype
         and a.shape[-1] == b.shape[-2] and (a.ndim == 2 or len(a) == len(b)) and _small_products and SWITCHES.kernels
     ):  # fmt: skip
-        if (a.size * b.shape[-1] >= LARGE_PRODUCT or not _is_cached(a, b)) and not _is_one_call(a, b):
+        if a.size * b.shape[-1] >= LARGE_PRODUCT or not _is_cached(a, b):
             return _large_product(a, b, bias)
         small, small_biased, parts, required, _ = _small_products
         out = small(a, b) if bias is None else small_biased(a, b, bias)
         if required[0]:
             parts.compile()
         return out
+    if (
+        a.__class__ is b.__class__ is ndarray and a.ndim == 2 == b.ndim and a.dtype is FLOAT64 is b.dtype
+        and a.shape[1] == b.shape[0]
+    ):  # fmt: skip
+        if a.size * b.shape[1] >= LARGE_DOUBLE:
+            return _large_product(a, b, bias) if _in_tiles(a, b) else None
+        out = a.dot(b)
+        return out if bias is None else np.add(out, bias, out=out)
     return None
 
 
@@ -100,9 +114,12 @@ def _is_cached(a: Any, b: Any) -> bool:
     return THREADS.count == 1 or max(a.size, b.size) < LARGE_OPERAND
 
 
-def _is_one_call(a: Any, b: Any) -> bool:
-    """Whether one thread computes the product of matrices without packing them, so that no plan is needed."""
-    return THREADS.count == 1 and a.ndim == 2 == b.ndim and _read_in_place(a.shape, a.strides, b.shape, b.strides)
+def _in_tiles(a: Any, b: Any) -> bool:
+    """Whether there are tiles for large operands: float64 matrices of several rows and columns, or stacks of them."""
+    return (
+        SWITCHES.kernels and a.dtype == FLOAT64 == b.dtype and min(a.ndim, b.ndim) > 1 and a.shape[-2] != 1 != b.shape[-1]
+        and vectors_of_eight()
+    )  # fmt: skip
 
 
 def _multiply_adds(a: tuple[int, ...], b: tuple[int, ...]) -> int:
@@ -196,6 +213,8 @@ def total(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -
         result = _fold_over(name, x, axis, keepdims, dtype)
         if result is not None:
             return result
+    elif x.__class__ is not np.ndarray:
+        launch_waiting()
     return _total(x, axis, dtype, keepdims)
 
 
@@ -441,6 +460,23 @@ def moved(target: Any, source: Any) -> bool:
     return _copy_into(target, source)
 
 
+def joined_rows(parts: Sequence[Any], dim: int, out: Any) -> bool:
+    """Whether a kernel has joined arrays of one type along `dim` to the contiguous `out`, as `moves_cpu.join` says."""
+    return SWITCHES.kernels and out.dtype.char in SIMPLE and _join_rows(parts, dim, out)
+
+
+def copy_to(target: Any, source: Any) -> None:
+    """Copy the elements of an array to another one of its type and shape; large ones by a kernel."""
+    if (
+        target.nbytes >= stream_from()
+        and target.flags.c_contiguous
+        and not np.may_share_memory(target, source)
+        and moved(target, source)
+    ):
+        return
+    np.copyto(target, source)
+
+
 def paired(x: Any, y: Any, out: Any) -> bool:
     """Whether a kernel has written the elements of two large arrays in turn to `out`, as `moves_cpu.pairs` says."""
     if not SWITCHES.kernels or x.__class__ is not np.ndarray or x.size < LARGE_PAIRS or x.shape != y.shape:
@@ -456,6 +492,10 @@ def contiguous_copy(x: Any) -> Any:
     if x.__class__ is np.ndarray and x.size >= LARGE_TURN and SWITCHES.kernels and x.dtype.char in SIMPLE:
         if not x.flags.c_contiguous and (turned := _contiguous_copy(x)) is not None:
             return turned
+        if x.nbytes >= stream_from() and _copy_into(out := np.empty(x.shape, x.dtype), x):
+            return out
+    if x.__class__ is not np.ndarray:
+        launch_waiting()
     return x.copy() if WATCH.trace is None or x.__class__ is not np.ndarray else watched_copy(x)
 
 
@@ -492,11 +532,11 @@ def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
         return contiguous_copy(x).reshape(shape)
 
 
-def triangle(x: Any, edge: int, lower: bool) -> Any:
+def triangle(x: Any, edge: int, lower: bool, out: Any = None) -> Any:
     """The lower or upper triangle of large contiguous matrices, as `moves_cpu.triangle` says; None where none applies."""
     if not SWITCHES.kernels or x.__class__ is not np.ndarray or x.size < LARGE_FOLD or x.dtype.char not in SIMPLE:
         return None
-    return _triangle(x, edge, lower) if x.flags.c_contiguous else None
+    return _triangle(x, edge, lower, out) if x.flags.c_contiguous else None
 
 
 PRODUCT_OF_HALF = (kernel("bfloat16_cpu:product", large_pairs),)
@@ -504,7 +544,7 @@ PRODUCT_OF_MIXED = (kernel("product_cpu:product", mixed_matrices),)
 PRODUCT = (kernel("blas_cpu:product", large_for_blas),)
 PRODUCT_ON_GPU = (gpu_kernel("product_gpu:product", lazy("product_gpu:fits")),)
 _small_products: tuple = ()
-_large_product, _read_in_place = lazy("product_cpu:product"), lazy("product_cpu:read_in_place")
+_large_product = lazy("product_cpu:product")
 _take_rows, _add_rows, _search_rows = lazy("_row_index:take"), lazy("_row_index:add"), lazy("_row_index:search")
 _flat_index = lazy("_row_index:flat_index")
 _entries, _bags = lazy("_row_index:entries"), lazy("_row_index:bags")
@@ -514,6 +554,7 @@ _take_along, _put_along = lazy("index_cpu:take"), lazy("index_cpu:put")
 _scan, _extremes = lazy("scan_cpu:scan"), lazy("scan_cpu:extremes")
 bordered, border_gradient = lazy("border_cpu:prepared"), lazy("border_cpu:prepared_gradient")
 _pairs = lazy("moves_cpu:pairs")
+_join_rows = lazy("moves_cpu:join")
 _copy_into, _triangle = lazy("moves_cpu:copy_into"), lazy("moves_cpu:triangle")
 _contiguous_copy = lazy("moves_cpu:contiguous_copy")
 _DISTANCES = {

@@ -12,14 +12,15 @@ from tdt._kernels._native import target_triple
 
 
 class Assembler:
-    """Writes functions into a module (llvmlite's), on vectors of `width` floats."""
+    """Writes functions into a module (llvmlite's), on vectors of `width` numbers of `item` bytes: float32 (4) or float64 (8)."""
 
-    def __init__(self, name: str, width: int):
+    def __init__(self, name: str, width: int, item: int = 4):
         from llvmlite import ir
 
-        self.ir, self.width = ir, width
+        self.ir, self.width, self.item = ir, width, item
         self.i8, self.i32, self.i64, self.f32 = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType()
-        self.vector = ir.VectorType(self.f32, width)
+        self.real = self.f32 if item == 4 else ir.DoubleType()
+        self.vector = ir.VectorType(self.real, width)
         self.zero = self.constant(0.0)
         self.module = ir.Module(name)
         self.module.triple = target_triple()
@@ -67,19 +68,19 @@ class Assembler:
         pointer = self.pointer(address, self.vector)
         if mask is None:
             load = self.builder.load(pointer)
-            load.align = 4
+            load.align = self.item
             return load
-        name = f"llvm.masked.load.v{self.width}f32.p0"
-        return self.intrinsic(name, self.vector, [pointer, self.i32(4), mask, self.zero])
+        name = f"llvm.masked.load.v{self.width}f{8 * self.item}.p0"
+        return self.intrinsic(name, self.vector, [pointer, self.i32(self.item), mask, self.zero])
 
     def store(self, value: Any, address: Any, mask: Any = None) -> None:
         """Write a vector, or its elements whose mask is set."""
         pointer = self.pointer(address, value.type)
         if mask is None:
-            self.builder.store(value, pointer).align = 4
+            self.builder.store(value, pointer).align = self.item
         else:
-            name = f"llvm.masked.store.v{self.width}f32.p0"
-            self.intrinsic(name, self.ir.VoidType(), [value, pointer, self.i32(4), mask])
+            name = f"llvm.masked.store.v{self.width}f{8 * self.item}.p0"
+            self.intrinsic(name, self.ir.VoidType(), [value, pointer, self.i32(self.item), mask])
 
     def spread(self, value: Any) -> Any:
         """A vector of one number, repeated."""
@@ -96,7 +97,7 @@ class Assembler:
 
     def fma(self, a: Any, b: Any, c: Any) -> Any:
         """a · b + c, rounded once."""
-        return self.intrinsic(f"llvm.fma.v{self.width}f32", self.vector, [a, b, c])
+        return self.intrinsic(f"llvm.fma.v{self.width}f{8 * self.item}", self.vector, [a, b, c])
 
     def intrinsic(self, name: str, result: Any, args: list[Any]) -> Any:
         """Call a function of LLVM's."""

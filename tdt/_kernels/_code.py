@@ -25,6 +25,7 @@ from typing import Any
 
 from tdt._kernels._compilable import ENTRY
 from tdt._kernels._native import NativeKernel, linked, target_triple
+from tdt._kernels._stream import END_STREAMS, PAST_CACHE, STREAMED
 from tdt._kernels._syntax import FLOATS, constant, element, intrinsic, vector, vector_length
 
 SIZES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "half": 2, "float": 4, "double": 8, "ptr": 8}
@@ -215,11 +216,20 @@ class Code:
         text = f"call {many} {name}(ptr {address.name}, i32 {SIZES[kind]}, {mask} {used.name}, {many} zeroinitializer)"
         return self.new(many, text)
 
-    def store(self, value: Value, address: Value, index: Any = 0) -> None:
-        """Write an element or a vector to element `index`."""
+    def store(self, value: Value, address: Value, index: Any = 0, *, streamed: bool = False) -> None:
+        """Write an element or a vector to element `index`. streamed: a vector past the cache, to a multiple of its bytes."""
         kind = element(value.kind)
         place = self.at(kind, address, index)
-        self.lines.append(f"  store {value.kind} {value.name}, ptr {place.name}, align {SIZES[kind]}")
+        how = str(SIZES[kind])
+        if streamed:
+            self.declared.add(STREAMED)
+            how = f"{SIZES[kind] * vector_length(value.kind)}, {PAST_CACHE}"
+        self.lines.append(f"  store {value.kind} {value.name}, ptr {place.name}, align {how}")
+
+    def end_streams(self) -> None:
+        """Let other threads see what was written past the cache."""
+        self.declared.add(f"declare void {END_STREAMS}()")
+        self.lines.append(f"  call void {END_STREAMS}()")
 
     def cast(self, value: Value, kind: str, signed: bool = True) -> Value:
         """The number in another type; an integer that is too large loses its upper bits."""
@@ -375,6 +385,7 @@ class Code:
         many: int,
         write: Callable[[Value, int, int], None],
         *,
+        middle: Callable[[Value, int, int], None] | None = None,
         misplaced: Value | None = None,
         unrolled: int = 1,
         once: bool = False,
@@ -384,9 +395,10 @@ class Code:
 
         Where they fill a vector of `many`, the ends are written by vectors that overlap others, and nothing one by one, with
         the width 0. misplaced: elements by which the row begins behind a multiple of a vector in memory; all vectors but those
-        at the ends are then written to such multiples. once: no element is written twice, as is necessary where it is read too;
-        then those that do not fill a vector are written one by one. narrows: where they do not fill a vector, and some may be
-        written twice, by two vectors of fewer elements, down to two.
+        at the ends are then written to such multiples. middle: writes, in place of `write`, vectors that share no line of the
+        cache with others, in rows of four vectors at least. once: no element is written twice, as is necessary where it is read
+        too; then those that do not fill a vector are written one by one. narrows: where they do not fill a vector, and some may
+        be written twice, by two vectors of fewer elements, down to two.
         """
 
         def wide() -> None:
@@ -394,13 +406,19 @@ class Code:
             if misplaced is not None and not once:
                 write(start, 1, many)
                 start = self.value(many, "i64") - misplaced
-            each = unrolled * many
-            middle = start + (count - start) // each * each
+                if middle is not None:  # which shares no line with the first one
+                    write(start, 1, many)
+                    start = start + many
+            each, last = unrolled * many, count // many * many if once else count - many
+            rest = start + (last - start) // each * each
             if unrolled > 1:
-                with self.loop(start, middle, each) as e:
-                    write(e, unrolled, many)
-            last = count // many * many if once else count - many
-            with self.loop(middle if unrolled > 1 else start, last, many) as e:
+                with self.loop(start, rest, each) as e:
+                    (middle or write)(e, unrolled, many)
+            if middle is not None:
+                begin, rest = rest, rest + (last - rest) // many * many
+                with self.loop(begin, rest, many) as e:
+                    middle(e, 1, many)
+            with self.loop(rest if unrolled > 1 else start, last, many) as e:
                 write(e, 1, many)
             if once:
                 narrow(last)

@@ -42,6 +42,7 @@ LARGE_RESAMPLE = 1 << 16  # elements of the result
 # Multiply-adds of a matrix product: some 25 µs on one thread. The value of an element does not depend on it.
 LARGE_PRODUCT = 1 << 20
 LARGE_OPERAND = 1 << 18  # elements of an operand, which take half as long to read as as many multiply-adds
+LARGE_DOUBLE = 1 << 16  # of float64: NumPy's BLAS takes as long for as many
 LARGE_BLAS = 1 << 21  # where the blocks are the BLAS's: 30 µs on one thread, where a second one saves a third of it
 
 
@@ -94,6 +95,13 @@ def float_windows(arrays: Sequence[Any], attributes: dict) -> bool:
         and x.size > 0
         and x.size // (x.shape[0] * x.shape[1]) < 1 << 31
     )
+
+
+def sampled_images(arrays: Sequence[Any], attributes: dict) -> bool:
+    """float32 or float64 images (N, C, H, W) of fewer than 2³¹ pixels, and positions of the same type."""
+    x = arrays[0]
+    kinds = all(a.dtype.char in "fd" for a in arrays)
+    return SWITCHES.kernels and kinds and x.shape[2] * x.shape[3] < 1 << 31
 
 
 def large_last(arrays: Sequence[Any], attributes: dict) -> bool:

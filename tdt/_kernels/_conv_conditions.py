@@ -19,9 +19,9 @@ from tdt._kernels._registry import SWITCHES
 
 # Multiply-adds of a convolution of bfloat16: of fewer, conversion to float32 costs less than the tiles' registers.
 LARGE_PAIR_CONV = 1 << 20
-# Columns of its products that fill a block's, and numbers of its weights: of fewer, packing takes more time than is saved. More
-# are needed where the patches of an input gradient consist of zeros for the most part, as there is a stride.
-PAIR_COLUMNS, PAIR_WEIGHTS, PAIR_CELLS, PAIR_WEIGHTS_SPREAD = 32, 1 << 10, 1 << 11, 1 << 18
+# Columns of its products that fill half a block, and numbers of its weights: of fewer, packing takes more time than is saved.
+# More are needed where the patches of an input gradient consist of zeros for the most part, as there is a stride.
+PAIR_COLUMNS, PAIR_WEIGHTS, PAIR_CELLS, PAIR_WEIGHTS_SPREAD = 16, 1 << 10, 1 << 11, 1 << 18
 # Multiply-adds by Winograd's algorithm of a sample, and of a weight gradient: of fewer, as many kernels cost more than they save,
 # and its code takes a fifth of a second to compile.
 # With fewer channels than these the images' transforms take too large a part of the time, with fewer pixels, counted by the share
@@ -40,12 +40,10 @@ SOME_CHANNELS, FILLED_ROWS, FILLED_ALONE = 12, 0.87, 0.9
 MOST_CELLS = 81  # of a kernel, all of which are written out in the code of `_planes` and `_pixels`
 # Numbers of a row of a patch, and of a whole patch, whose weight gradient is summed where they lie, as results are.
 LONG_RUN, MOST_PATCH = 8, 1 << 10
-# Windows of an image up to which they are multiplied as patches, also of a channels-last one, whose weights are packed sooner,
-# and the least number of weights; and for a weight gradient the least number of weights for each window of all images. With the
-# least channels of the result, of which each reads all patches.
-FEW_WINDOWS, FEW_LAST_WINDOWS, PATCH_WEIGHTS, WEIGHTS_OF_WINDOW, PATCH_COLUMNS = 64, 16, 1 << 19, 2560, 128
-# Weights that fill no level-two cache, of which packing takes longer than multiplying even for as many windows.
-MANY_WEIGHTS, MANY_LAST_WINDOWS = 1 << 21, 128
+# Weights for each window of an image, and in all, from which on packing them takes longer than is saved; of a weight gradient the
+# least number for each window of all images. With the least channels of the result, of which each reads all patches.
+WEIGHTS_OF_WINDOW, MANY_WEIGHTS, WEIGHTS_OF_SUMMED_WINDOW, PATCH_COLUMNS = 1 << 14, 1 << 19, 2560, 128
+RUNS = 32  # channels for each number of a row of a patch, of which more are better runs than these numbers
 PATCH_CHANNELS = 16  # of fewer, the cells of a patch are columns of a product: the channels alone would not fill a tile
 
 
@@ -77,14 +75,16 @@ def large_pair_convolution(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def many_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Convolutions of float32 by kernels of 3 × 3 that Winograd's algorithm computes faster than the direct sum."""
+    """Convolutions of float32 by 3 × 3, or 1 × 3 × 3, cells that Winograd's algorithm computes faster than the direct sum."""
     first, second = arrays[0], arrays[1]
-    if attributes["groups"] != 1 or first.ndim != 4 or not (SWITCHES.kernels and SWITCHES.winograd):
+    if attributes["groups"] != 1 or not 4 <= first.ndim <= 5 or not (SWITCHES.kernels and SWITCHES.winograd):
         return False
     of_weights = "kernel" in attributes
     kernel = attributes["kernel"] if of_weights else second.shape[2:]
-    padding = attributes["padding"]
-    if kernel != (3, 3) or attributes["stride"] != (1, 1) or attributes["dilation"] != (1, 1) or max(padding) > 2:
+    stride, padding, dilation = (attributes[name][-2:] for name in ("stride", "padding", "dilation"))
+    if kernel[-2:] != (3, 3) or stride != (1, 1) or dilation != (1, 1) or max(padding) > 2:
+        return False
+    if first.ndim == 5 and (kernel[0], attributes["stride"][0], attributes["padding"][0]) != (1, 1, 0):
         return False
     if any(a is not None and (a.dtype != np.float32 or not a.size) for a in arrays):
         return False
@@ -92,12 +92,17 @@ def many_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
     if channels % 16 or out_channels % 16 or min(channels, out_channels) < WINOGRAD_CHANNELS:
         return False
     if of_weights:
-        count, many, large = first.shape[0], MANY_SUMMED_PIXELS, LARGE_WINOGRAD_SUM
-        height, width = first.shape[2:]
+        count, many, large = (
+            first.size // math.prod((out_channels, *first.shape[-2:])),
+            MANY_SUMMED_PIXELS,
+            LARGE_WINOGRAD_SUM,
+        )
+        height, width = first.shape[-2:]
     else:
         many = next(pixels for pairs, pixels in MANY_PIXELS if channels * out_channels <= pairs)
         count, large = 1, LARGE_WINOGRAD
-        height, width = attributes.get("size") or [n + 2 * p - 2 for n, p in zip(first.shape[2:], padding, strict=True)]
+        of_result = [n + 2 * p - 2 for n, p in zip(first.shape[-2:], padding, strict=True)]
+        height, width = attributes.get("size", of_result)[-2:]
     tiles, pixels = count * -(-height // 2) * -(-width // 2), count * height * width
     return (
         pixels * pixels >= 4 * tiles * many
@@ -121,7 +126,8 @@ def pointwise(arrays: Sequence[Any], attributes: dict) -> bool:
     if "kernel" in attributes:
         pays = kernel[-1] < LONG_RUN or channels * math.prod(kernel) > MOST_PATCH
     elif "size" in attributes:
-        pays = channels < PATCH_CHANNELS
+        few = output_is_channels_last(*arrays[:2]) and many_weights(arrays[1].shape, arrays[0].shape[2:])
+        pays = channels < PATCH_CHANNELS or few
     else:
         pays = channels * math.prod(kernel) > MOST_PATCH and output_is_channels_last(*arrays[:2])
     return pays and of_patches(arrays, attributes)
@@ -139,8 +145,6 @@ def few_windows(arrays: Sequence[Any], attributes: dict) -> bool:
     """Convolutions, and weight gradients, of small images with so many weights that packing them takes long.
 
     Both operands are contiguous, or channels-last.
-
-    A result is judged by a single image, so that it does not depend on the batch.
     """
     first, second = arrays[0], arrays[1]
     if attributes["groups"] != 1 or not convolution(arrays, attributes) or many_tiles(arrays, attributes):
@@ -155,30 +159,41 @@ def few_windows(arrays: Sequence[Any], attributes: dict) -> bool:
     if math.prod(kernel) == 1 or out_channels < PATCH_COLUMNS:
         return False
     if of_weights:
-        return weights >= WEIGHTS_OF_WINDOW * (first.size // out_channels)
+        return weights >= WEIGHTS_OF_SUMMED_WINDOW * (first.size // out_channels)
     how = attributes["stride"], attributes["padding"], attributes["dilation"]
-    most = (MANY_LAST_WINDOWS if weights >= MANY_WEIGHTS else FEW_LAST_WINDOWS) if last else FEW_WINDOWS
-    return weights >= PATCH_WEIGHTS and math.prod(output_sizes(first.shape[2:], kernel, *how)) <= most
+    return many_weights(second.shape, output_sizes(first.shape[2:], kernel, *how))
+
+
+def many_weights(weights: tuple, windows: tuple) -> bool:
+    """Whether an image has so few windows for so many weights that packing these takes longer than to multiply.
+
+    They are counted by shape, for one image, so that its result does not depend on the batch.
+    """
+    return math.prod(weights) >= max(MANY_WEIGHTS, WEIGHTS_OF_WINDOW * math.prod(windows))
 
 
 def overlapping_windows(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Input gradients of images that are not channels-last, where products of windows take less time than sums of all pixels."""
+    """Input gradients where products of windows take less time than sums of all pixels.
+
+    Those of few channels, which as columns of these sums fill a part of a vector, and some of contiguous images.
+    """
     y, w = arrays[0], arrays[1]
     if y.ndim != 4 or attributes["groups"] != 1 or not convolution(arrays, attributes):
         return False
-    if output_is_channels_last(y, w) or math.prod(w.shape[2:]) == 1:
+    if math.prod(w.shape[2:]) == 1:
         return False
+    if w.shape[1] <= FEW_CHANNELS:
+        return True
+    if output_is_channels_last(y, w):
+        return False
+    if max(attributes["dilation"]) == 1 and many_weights(w.shape, y.shape[2:]):
+        return True
     if attributes["stride"] != (1, 1):
-        return few_spread_windows(y.shape[2:], w.shape, attributes["stride"])
+        return False
     from tdt._kernels._phases import windows_pay
 
     how = attributes["size"], y.shape[2:], w.shape[2:], attributes["padding"], attributes["dilation"]
     return windows_pay(*how, w.shape[1], len(w))
-
-
-def few_spread_windows(windows: tuple, weights: tuple, stride: tuple) -> bool:
-    """Whether an input gradient with a stride has so few windows that packing its weights takes longer than to multiply."""
-    return stride != (1, 1) and math.prod(windows) <= FEW_WINDOWS and math.prod(weights) >= MANY_WEIGHTS
 
 
 def few_line_channels(arrays: Sequence[Any], attributes: dict) -> bool:
@@ -193,11 +208,12 @@ def few_line_channels(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def few_image_channels(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Convolutions, and weight gradients, of images with few input channels, or of patches with any number."""
-    channels = arrays[1].shape[1]
+    """Convolutions, and weight gradients, of images with few input channels, or of patches with rows as long beside these."""
+    channels, stride = arrays[1].shape[1], attributes["stride"]
     if arrays[0].ndim != 4 or attributes["groups"] != 1 or max(attributes["dilation"]) > 1:
         return False
-    return (channels <= FEW_CHANNELS or of_patches(arrays, attributes)) and convolution(arrays, attributes)
+    few = channels <= FEW_CHANNELS or (channels <= RUNS * stride[-1] and of_patches(arrays, attributes))
+    return few and convolution(arrays, attributes)
 
 
 def few_volume_channels(arrays: Sequence[Any], attributes: dict) -> bool:

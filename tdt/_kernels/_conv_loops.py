@@ -28,11 +28,12 @@ GATHER = (*PANEL, "offsets", "phases", "phase_count", "blocks", "tile_rows", "ti
           "height", "width", "volume", "group_step", "channels")  # fmt: skip
 
 # The words of `sum_windows`: addresses of the offsets of a sample's windows in the bordered image, of the kernel's runs in a
-# window (and how many there are), of the rows of a block in the order of the result; elements of a sample of the image, and
+# window (and how many there are), of the first window that has a run inside of the image and the one behind the last, for each
+# run, of the rows of a block in the order of the result; elements of a sample of the image, and
 # of a group in it; cells of a run, channels of a piece, panels of a piece, pieces of the channels and of the columns; windows
 # in all and in a sample; channels and columns in a group, panels in a group, cells of the kernel; groups; the tile; whether the
 # result is channels-last; addresses of the tile and of a function of `_turn`.
-WINDOWS = ("offsets", "starts", "start_count", "order", "volume", "group_step", "joined", "some", "together", "parts",
+WINDOWS = ("offsets", "starts", "start_count", "ranges", "order", "volume", "group_step", "joined", "some", "together", "parts",
            "column_parts", "all_windows", "in_sample", "channels", "columns", "in_group", "cells", "groups", "tile_rows",
            "tile_columns", "last", "tile", "turn", "step")  # fmt: skip
 
@@ -147,7 +148,7 @@ def sum_windows(code: Code, first: Value, last: Value, arguments: list[Value]) -
     local = code.cast(code.array("float", SCRATCH), "i64")
     table = code.array("i64", SUMMED)
     at = code.cast(table, "i64")
-    offsets, starts = code.cast(p.offsets, "ptr"), code.cast(p.starts, "ptr")
+    offsets, starts, ranges = (code.cast(address, "ptr") for address in (p.offsets, p.starts, p.ranges))
     pitch = p.together * p.tile_columns
     with code.loop(first, last) as number:
         group = number // (p.parts * p.column_parts)
@@ -160,9 +161,10 @@ def sum_windows(code: Code, first: Value, last: Value, arguments: list[Value]) -
         place, base = code.variable("i64", 0), code.variable("i64", 0)  # of a window in its sample, and of the sample
         with code.loop(0, p.all_windows, SUMMED) as low:
             count = code.minimum(p.all_windows - low, SUMMED)
-            inside = place.get() + count <= p.in_sample  # of one sample: the offsets are in the table of all samples
+            first_place = place.get()
+            inside = first_place + count <= p.in_sample  # of one sample: the offsets are in the table of all samples
             sample = code.select(inside, image + 4 * base.get(), image)
-            places = code.select(inside, p.offsets + 8 * place.get(), at)
+            places = code.select(inside, p.offsets + 8 * first_place, at)
             with code.when(inside):
                 place.add(count)
             with code.loop(0, code.select(inside, 0, count)) as i:
@@ -175,12 +177,17 @@ def sum_windows(code: Code, first: Value, last: Value, arguments: list[Value]) -
                 packed = (low * p.groups * p.in_group + (group * p.in_group + j) * count) * p.tile_columns
                 in_place = low * p.step + group * p.columns + j * p.tile_columns
                 b = right + 4 * code.select(p.step == 0, packed, in_place)
+                line = code.select(p.step == 0, p.tile_columns, p.step)
                 with code.loop(0, p.start_count) as run:
+                    low_place, high_place = (code.load("i64", ranges, 2 * run + k) - first_place for k in range(2))
+                    skipped = code.select(inside, code.maximum(low_place, 0), 0)
+                    met = code.select(inside, code.maximum(code.minimum(high_place, count) - skipped, 0), count)
                     a = sample + 4 * (group * p.group_step + channel + code.load("i64", starts, run))
                     to = local + 4 * (run * p.joined * p.some * pitch + (j - begin) * p.tile_columns)
                     with code.loop(0, here * p.joined, p.tile_rows) as i:
-                        call(code, p.tile, a + 4 * i, 0, places, count, 0, b, p.step, to + 4 * i * pitch, pitch, 0,
-                             code.minimum(p.tile_rows, here * p.joined - i), p.tile_columns, begins)  # fmt: skip
+                        call(code, p.tile, a + 4 * i, 0, places + 8 * skipped, met, 0, b + 4 * skipped * line, p.step,
+                             to + 4 * i * pitch, pitch, 0, code.minimum(p.tile_rows, here * p.joined - i), p.tile_columns,
+                             begins)  # fmt: skip
         column = group * p.columns + begin * p.tile_columns
         wide = code.minimum(p.columns, end * p.tile_columns) - begin * p.tile_columns
         is_last = p.last != 0

@@ -26,7 +26,6 @@ from tdt._kernels._code import Code, Value, Variable
 from tdt._kernels._compilable import ENTRY
 from tdt._kernels._direct_parts import (
     DEPTH,
-    GROUP,
     LANES,
     MOST_ROWS,
     MOST_ROWS_OF_ONE,
@@ -45,18 +44,23 @@ from tdt._kernels._direct_parts import (
 )
 from tdt._kernels._gufunc import LOOP, Operand, ufunc_at, written
 from tdt._kernels._native import NativeKernel, linked, vector_width
-from tdt._kernels._pack import BLOCK, Columns
+from tdt._kernels._pack import BLOCK, Columns, block_of
 from tdt._kernels._tile import call
 
 NAME, ROWS, SIMPLEST, TURN = "tdt_direct", "tdt_rows", "tdt_row", "tdt_turn"
 WORDS = ("a", "a_row", "a_k", "b", "b_k", "b_column", "c", "c_row", "m", "n", "k", "bias", "table")
 OPEN_SIZE = 1 << 13  # bytes of a panel's lines, from the first to the last, that lie in the nearest cache
 LONG, MANY = 1 << 12, 1 << 15  # bytes from a line that is streamed to the next, at least, and elements of the matrix
-# Columns up to which the transposed product is computed, by the floats of a vector: where rows of `a` are contiguous, and where
-# its columns are. With at least so many rows and multiply-adds for an element.
-NARROW = {8: (4, 8), 16: (12, 16)}
-TALL, DEEP = 32, 32
+# Columns up to which, and rows from which on, the transposed product is computed, by the floats of a vector: where rows of `a`
+# and columns of `b` are contiguous, where rows of `a` alone are, so that `b` is copied, and where columns of `a` are. With more
+# multiply-adds for an element than DEEP.
+NARROW = {8: ((8, 8), (4, 16), (8, 8)), 16: ((12, 32), (12, 32), (16, 32))}
+DEEP = 32
 TURNED_SIZE = 1 << 12  # elements of it that are computed before they are turned
+# In vectors of eight, one row reads sixteen columns at a time if the matrix has fewer elements, and if columns do not lie a
+# multiple of so many bytes apart, where they share a set of the nearest cache.
+NEAR, PAGE = 1 << 21, 1 << 12
+FAR = 1 << 19  # elements of a matrix that a level-two cache does not keep: columns are fetched in advance
 COPIED_SIZE = 1 << 15  # elements of `b` that are copied first, if its columns are not contiguous as the rows of `a`
 
 
@@ -76,10 +80,14 @@ def _direct(width: int) -> str:
     code = Code()
     word = {name: Value(code, f"%{name}", "i64") for name in WORDS}
     m, n, k, c, pitch = (word[name] for name in ("m", "n", "k", "c", "c_row"))
-    by_rows, by_columns = NARROW[width]
     copies = (word["a_k"] == 4) & (word["b_k"] != 4)
-    most = code.select(word["a_k"] == 4, by_rows, code.select(word["a_row"] == 4, code.value(by_columns, "i64"), 0))
-    narrow = (n > 1) & (n <= most) & (m >= TALL) & (k > DEEP) & (~copies | (n * k <= COPIED_SIZE))
+    across = (word["a_k"] != 4) & (word["a_row"] == 4)
+    most, least = (
+        code.select(across, by_columns, code.select(copies, copied, code.value(in_order, "i64")))
+        for in_order, copied, by_columns in zip(*NARROW[width], strict=True)
+    )
+    narrow = (n > 1) & (n <= most) & (m >= least) & (k > DEEP) & (~copies | (n * k <= COPIED_SIZE))
+    narrow = narrow & (across | (word["a_k"] == 4))
 
     def turned() -> None:
         scratch, copy = (code.cast(code.array("float", size), "i64") for size in (TURNED_SIZE, COPIED_SIZE))
@@ -106,29 +114,30 @@ def _direct(width: int) -> str:
 
 def is_narrow(m: int, n: int, k: int, strides: tuple[int, int], step: int, width: int) -> bool:
     """Whether `direct` computes the transposed product. strides: those of `a`; step: of `b`, from line to line."""
-    by_rows, by_columns = NARROW[width]
-    most = by_rows if strides[1] == 4 else by_columns if strides[0] == 4 else 0
     copies = strides[1] == 4 != step
-    return 1 < n <= most and m >= TALL and k > DEEP and (not copies or n * k <= COPIED_SIZE)
+    most, least = NARROW[width][1 if copies else 0 if strides[1] == 4 else 2]
+    return 4 in strides and 1 < n <= most and m >= least and k > DEEP and (not copies or n * k <= COPIED_SIZE)
 
 
-def turn_back(code: Code, turn: Callable[..., None], source: tuple, sizes: tuple, out: tuple, bias: Value) -> None:
+def turn_back(code: Code, turn: Callable[..., None], source: tuple, sizes: tuple, out: tuple, bias: Value,
+              item: int = 4) -> None:  # fmt: skip
     """Turn rows of a transposed product into columns of the result, and add the bias.
 
     Args:
         turn: a call of `turner`'s function. source, out: address, and elements from row to row. sizes: rows and columns of
-            the source. bias: its address, or 0.
+            the source. bias: its address, or 0. item: bytes of an element.
     """
     (start, pitch), (height, wide) = source, sizes
+    kind, block = "float" if item == 4 else "double", block_of(item)
     with code.when(bias != 0), code.loop(0, height) as i:
-        row, value = code.cast(start + 4 * i * pitch, "ptr"), code.load("float", code.cast(bias, "ptr"), i)
-        whole = wide // BLOCK * BLOCK
-        with code.loop(0, whole, BLOCK) as j:
-            code.store(code.load("float", row, j, BLOCK) + code.splat(value, BLOCK), row, j)
+        row, value = code.cast(start + item * i * pitch, "ptr"), code.load(kind, code.cast(bias, "ptr"), i)
+        whole = wide // block * block
+        with code.loop(0, whole, block) as j:
+            code.store(code.load(kind, row, j, block) + code.splat(value, block), row, j)
         with code.loop(whole, wide) as j:
-            code.store(code.load("float", row, j) + value, row, j)
-    with code.loop(0, height, BLOCK) as i:
-        turn(start + 4 * i * pitch, pitch, wide, out[0] + 4 * i, out[1], code.minimum(height - i, BLOCK))
+            code.store(code.load(kind, row, j) + value, row, j)
+    with code.loop(0, height, block) as i:
+        turn(start + item * i * pitch, pitch, wide, out[0] + item * i, out[1], code.minimum(height - i, block))
 
 
 class Rows:
@@ -164,6 +173,7 @@ class Rows:
     def _products(self) -> None:
         code, word = self.code, self.word
         self.lines = word["b_column"] == 4
+        self.far = code.cast(word["n"] * word["k"] >= FAR, "i64")
         near = code.minimum(word["k"], DEPTH) * word["b_k"] <= OPEN_SIZE
         near = near | (word["b_k"] <= 8 * self.width)  # as in a panel
         self.open = self.lines & ((word["m"] <= MOST_ROWS[self.width]) | near)  # lines are read where they lie
@@ -171,7 +181,7 @@ class Rows:
         far = (word["b_k"] >= LONG) & (word["n"] >= LONG // 8) & (word["n"] * word["k"] >= MANY)
         with code.when(self.lines & far & (word["m"] <= max(STREAMS[self.width]))):
             self._long_lines(done)
-        with code.when(self.lines & (word["k"] == 1) & (word["m"] > MOST_ROWS[self.width])):
+        with code.when(self.lines & (word["k"] == 1)):
             self._row_by_row(done)
         with code.when(done.get() == 0):
             self._whole_columns(done)
@@ -189,17 +199,23 @@ class Rows:
             done.set(word["n"])
 
     def _row_by_row(self, done: Variable) -> None:
-        """As many columns as fill the widest tile, of sums of one product: what takes time is to write, a row from one end to
-        the other."""
-        code, word = self.code, self.word
-        vectors = WIDE[self.width][1]
-        size = vectors * self.width
-        function, _ = self._chosen({("lines", 1, vectors): word["n"] >= size})
-        with code.when(function != 0):
-            done.set(word["n"] // size * size)
-            part = code.value(0, "i64"), word["k"]
-            with code.loop(0, word["m"]) as i, code.loop(0, done.get(), size) as j:
-                self._tile(function, i, j, part, size, (word["b"] + 4 * j, word["b_k"]))
+        """As many columns as fill vectors, of sums of one product: what takes time is to write, a row from one end to the
+        other."""
+        code, word, w = self.code, self.word, self.width
+        line, bias = code.cast(word["b"], "ptr"), code.cast(self.bias, "ptr")
+        whole = word["n"] // w * w
+        zero = code.splat(code.value(0.0, "float"), w)  # to which other sums add their first product
+        done.set(whole)
+        with code.loop(0, word["m"]) as i:
+            factor = code.splat(code.load("float", code.cast(word["a"] + i * word["a_row"], "ptr")), w)
+            row = code.cast(word["c"] + i * word["c_row"], "ptr")
+
+            def products(biased: bool, factor: Value = factor, row: Value = row) -> None:
+                with code.loop(0, whole, w) as j:
+                    total = code.call("fma", factor, code.load("float", line, j, w), zero)
+                    code.store(total + code.load("float", bias, j, w) if biased else total, row, j)
+
+            code.choose(self.bias == 0, lambda: products(False), lambda: products(True))
 
     def _whole_columns(self, done: Variable) -> None:
         """Of a few rows, as many columns as fill the widest tile: lines where they lie, or columns turned in registers."""
@@ -211,11 +227,14 @@ class Rows:
             place = "lines", 8, WIDE[w][8]
             tests[place] = tests[place] | self.lines & (word["m"] == rows) & (word["n"] >= WIDE[w][8] * w)
         columns = (word["b_k"] == 4) & (self.lines == 0)
-        columns = columns & (word["a_k"] == 4) if w == LANES else columns
+        columns = columns & (word["a_k"] == 4)
         for rows, groups in TURNED[w].items():
-            tests["columns", rows, groups] = columns & (word["m"] == rows) & (word["n"] >= groups * GROUP[w])
+            tests["columns", rows, groups] = columns & (word["m"] == rows) & (word["n"] >= groups * w)
+        if w < LANES:
+            apart = (word["n"] * word["k"] < NEAR) & (word["b_column"] % PAGE != 0)
+            tests["columns", 1, 2] = columns & apart & (word["m"] == 1) & (word["n"] >= 2 * w)
         function, vectors = self._chosen(tests)
-        size = vectors * code.select(self.lines, code.value(w, "i64"), GROUP[w])
+        size = vectors * w
         step = code.select(self.lines, word["b_k"], word["b_column"])
         with code.when(size != 0):
             whole = word["n"] // size * size
@@ -228,10 +247,9 @@ class Rows:
                 with self._depths(first) as (pc, depth), code.loop(start, start + across, size) as j:
                     address = word["b"] + pc * word["b_k"] + j * word["b_column"]
                     with code.loop(0, word["m"], rows_at_once) as i:
-                        self._tile(function, i, j, (pc, depth), size, (address, step))
+                        self._tile(function, i, j, (pc, depth), size, (address, step), self.far)
         self._last_lines(done)
-        if w == LANES:
-            self._last_columns(done, columns)
+        self._last_columns(done, columns)
 
     def _last_lines(self, done: Variable) -> None:
         """Of a few rows, the columns that do not fill the widest tile, if they are more than two vectors."""
@@ -263,18 +281,18 @@ class Rows:
         with code.when(end != 0), code.loop(first, first + count, LANES) as j, code.loop(0, end, size) as pc:
             address = word["b"] + pc * word["b_k"] + j * word["b_column"]
             wide = code.minimum(first + count - j, LANES)
-            self._tile(function, 0, j, (pc, size), wide, (address, word["b_column"]))
+            self._tile(function, 0, j, (pc, size), wide, (address, word["b_column"]), self.far)
         return end
 
     def _last_columns(self, done: Variable, columns: Value) -> None:
         """Of a few rows, the columns that do not fill a tile, if they are contiguous."""
         code, word = self.code, self.word
         left = columns & (done.get() < word["n"])
-        tests = {("last_columns", rows, 1): left & (word["m"] == rows) for rows in TURNED[LANES]}
+        tests = {("last_columns", rows, 1): left & (word["m"] == rows) for rows in TURNED[self.width]}
         function, _ = self._chosen(tests)
         with code.when(function != 0):
-            with code.loop(done.get(), word["n"], LANES) as j:
-                wide = code.minimum(word["n"] - j, LANES)
+            with code.loop(done.get(), word["n"], self.width) as j:
+                wide = code.minimum(word["n"] - j, self.width)
                 with self._depths(self._in_parts("last_columns_in_parts", columns, (j, wide))) as (pc, depth):
                     address = word["b"] + pc * word["b_k"] + j * word["b_column"]
                     self._tile(function, 0, j, (pc, depth), wide, (address, word["b_column"]))
@@ -379,7 +397,7 @@ class Rows:
         """Call a tile, for rows from i and columns from j on.
 
         part: of the sum, its start and size. lines: the address of b's first line or column, and bytes to the next. panel:
-        where the lines are packed too.
+        where the lines are packed too; of columns, whether the next ones are fetched.
         """
         code, word, (start, depth) = self.code, self.word, part
         i = code.value(i, "i64")

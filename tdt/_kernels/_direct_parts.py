@@ -5,19 +5,20 @@
     if parts.required[0]:      # code has set it: it found a 0, and computed the product with the simplest tile
         parts.compile()
 
-A process compiles the few parts that its shapes call for, each in some 25 ms, instead of all of them in half a second.
+A process compiles the few parts that its shapes call for, each in 25 to 150 ms, instead of all of them in seconds.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
 from collections.abc import Callable
 from typing import Any
 
 from tdt._kernels._code import Code, Value
 from tdt._kernels._native import linked
-from tdt._kernels._pack import BLOCK, Columns, turned, turned_halves
+from tdt._kernels._pack import BLOCK, Columns, shuffle, turned, turned_halves
 from tdt._kernels._tile import FUNCTION, Routine
 
 DEPTH = 256  # products that are summed in registers
@@ -27,16 +28,17 @@ MOST_ROWS_OF_ONE = 12  # of a tile of one vector
 # Vectors of a tile of so few rows, by the floats of a vector.
 WIDE = {8: {1: 8, 2: 4, 3: 4}, 16: {1: 8, 2: 4, 3: 4, 4: 4, 5: 3, 6: 3, 7: 3, 8: 3}}
 REPEATED = {8: (), 16: (16, 24)}  # rows that are computed by a wide tile of eight, as packing lines would not pay yet
-# By rows, groups of eight columns or, of vectors of sixteen, of as many: so many groups that sums, each of which waits for
-# the one before, are not what takes the time.
-TURNED = {8: {1: 2, 2: 1}, 16: {rows: 2 if rows < 9 else 1 for rows in range(1, 13)}}
-GROUP = {8: 8, 16: 16}  # columns of a group, by the floats of a vector
+# By rows, groups of a vector's columns: so many that sums, each of which waits for the one before, are not what takes the time.
+# One row reads eight columns at a time, in vectors of eight: more streams than that a processor does not foresee.
+TURNED = {8: dict.fromkeys(range(1, 9), 1), 16: {rows: 2 if rows < 9 else 1 for rows in range(1, 13)}}
 LANES = 16  # floats of a vector of AVX-512
 # Rows of which lines are read along their whole length, by the floats of a vector (a wide tile of sixteen reads whole cache lines
 # of three and more rows as fast), and columns at most.
 STREAMS, STREAMED = {8: (1, 2, 3, 4), 16: (1, 2)}, 2048
 STREAMED_LINES = 8  # by rows: so many of them at a time
-RUN = 32  # elements of a column that are turned at a time: two cache lines
+RUN = 16  # elements of a column that are turned at a time: a cache line
+# Rows of tiles of sixteen columns that fetch the next ones where the matrix is so large that a level-two cache does not keep it.
+FETCHING_ROWS = 2
 PARTS_AT_ONCE = 2  # parts of a sum of one row that a tile of columns computes at a time
 AHEAD = 8  # lines by which a tile fetches b in advance: a processor does not foresee lines in pages of their own
 
@@ -67,10 +69,10 @@ class Tile(Routine):
         """All of the function."""
         self.either(lambda: self.end(self.sums()), self.always_whole)
 
-    def fetch(self, address: Any) -> None:
-        """Fetch a row of the tile, or a line of b, into the nearest cache."""
-        for offset in range(0, 4 * self.vectors * self.width, 64):
-            args = [self.at(address, offset, self.i8), self.i32(0), self.i32(3), self.i32(1)]
+    def fetch(self, address: Any, size: int | None = None, level: int = 1) -> None:
+        """Fetch bytes (by default a row of the tile, or a line of b) into a cache: 1 is the nearest."""
+        for offset in range(0, size or 4 * self.vectors * self.width, 64):
+            args = [self.at(address, offset, self.i8), self.i32(0), self.i32(4 - level), self.i32(1)]
             self.intrinsic("llvm.prefetch.p0", self.ir.VoidType(), args)
 
     def either(self, write: Callable[[], None], partial: int) -> None:
@@ -224,64 +226,12 @@ class Stream(Tile):
 
 
 class TurnedTile(Tile):
-    """A tile of groups of eight columns, that lie `b_step` apart and are contiguous: turned in registers, eight of k at a time.
-    All of its columns exist."""
+    """A tile of groups of columns, a vector of each, that lie `b_step` apart and are contiguous, as the rows are: turned in
+    registers, sixteen elements of k at a time. All of its columns exist.
 
-    def __init__(self, name: str, rows: int, groups: int):
-        super().__init__(name, rows, groups, BLOCK)
-
-    def write_body(self) -> None:
-        self.masks = [None] * self.vectors
-        self.end(self.sums())
-
-    def sums(self) -> list[Any]:
-        builder, values = self.builder, self.values
-        step = values["b_step"]
-        multiples = [builder.mul(step, self.number(k)) for k in range(BLOCK)]
-        rows = [builder.add(values["a"], builder.mul(self.number(r), values["a_row"])) for r in range(self.rows)]
-        groups = [builder.add(values["b"], builder.mul(step, self.number(BLOCK * g))) for g in range(self.vectors)]
-
-        def products(state: list[Any], lines: int, read: Callable[[list[Any]], list[Any]]) -> list[Any]:
-            """Add the products of some lines of all groups; `read` gets the addresses of a group's columns."""
-            a, offset, *sums = state
-            steps = [builder.add(a, builder.mul(values["a_k"], self.number(u))) for u in range(lines)]
-            for g, group in enumerate(groups):
-                start = builder.add(group, offset)
-                for k, line in zip(steps, read([builder.add(start, m) for m in multiples]), strict=True):
-                    for r in range(self.rows):
-                        value = self.spread(builder.load(self.at(builder.add(rows[r], k), 0, self.f32)))
-                        sums[r * self.vectors + g] = self.fma(value, line, sums[r * self.vectors + g])
-            after = builder.add(a, builder.mul(values["a_k"], self.number(lines)))
-            return [after, builder.add(offset, self.number(4 * lines)), *sums]
-
-        def single(columns: list[Any]) -> list[Any]:
-            line = self.zero
-            for i, column in enumerate(columns):
-                line = builder.insert_element(line, builder.load(self.at(column, 0, self.f32)), self.i32(i))
-            return [line]
-
-        start = [self.number(0), self.number(0), *[self.zero] * (self.rows * self.vectors)]
-
-        def lines_of(columns: list[Any]) -> list[Any]:
-            halves = [[builder.add(c, self.number(4 * k)) for c in columns] for k in range(0, RUN, BLOCK)]
-            return [line for half in halves for line in turned(self, half)]
-
-        state = self.loop(
-            builder.lshr(values["count"], self.number(RUN.bit_length() - 1)), start,
-            lambda state: products(state, RUN, lines_of),
-        )  # fmt: skip
-        rest = builder.and_(values["count"], self.number(RUN - 1))
-        state = self.loop(
-            builder.lshr(rest, self.number(BLOCK.bit_length() - 1)), state,
-            lambda state: products(state, BLOCK, lambda columns: turned(self, columns)),
-        )  # fmt: skip
-        rest = builder.and_(rest, self.number(BLOCK - 1))
-        return self.loop(rest, state, lambda state: products(state, 1, single))[2:]
-
-
-class WideTurnedTile(TurnedTile):
-    """A tile of groups of sixteen columns, that are contiguous and `b_step` apart, and of rows that are contiguous too: whole
-    vectors of sixteen floats, two half cache lines at a time.
+    In vectors of sixteen floats the columns of the next tile are fetched meanwhile, one after another, where `panel` is not 0:
+    read where they are turned, a piece of each column in turn, they would come from memory in an order that the processor does
+    not foresee. It does foresee eight columns.
 
     Args:
         parts: of the sum, each of DEPTH products or, if it is one, of `count`. Two parts of sixteen columns keep as many sums as
@@ -289,83 +239,114 @@ class WideTurnedTile(TurnedTile):
             apart, these share a set of the nearest cache.
     """
 
-    def __init__(self, name: str, rows: int, groups: int, parts: int = 1):
-        self.parts = parts
-        Tile.__init__(self, name, rows, groups, LANES)
+    def __init__(self, name: str, rows: int, groups: int, width: int, parts: int = 1):
+        self.parts = parts  # of the sum, that are computed at a time
+        super().__init__(name, rows, groups, width)
+
+    def write_body(self) -> None:
+        self.masks = [None] * self.vectors
+        self.end(self.sums())
+
+    def fetch_next(self, offset: Any) -> None:
+        """Fetch a column of each group of the next tile: the first while the elements from 0 on are turned, RUN at a time."""
+        builder = self.builder
+        number = builder.udiv(offset, self.number(4 * RUN))
+        for g in range(self.vectors):
+            column = builder.add(number, self.number(self.width * (self.vectors + g)))
+            address = builder.add(self.values["b"], builder.mul(column, self.values["b_step"]))
+            self.fetch(address, 4 * DEPTH * self.parts, level=2)
 
     def columns(self) -> Callable[[int, Any], list[Any]]:
         """A function that gives the addresses of a group's columns at an offset."""
         builder, step = self.builder, self.values["b_step"]
-        steps = [self.number(0), step, builder.shl(step, self.number(1))]
-        steps.append(builder.add(step, steps[2]))
-        four = builder.shl(step, self.number(2))
-        quads = [
-            builder.add(self.values["b"], builder.mul(four, self.number(q))) for q in range(LANES // 4 * self.vectors)
-        ]
+        triple = builder.add(step, builder.shl(step, self.number(1)))
 
         def at(group: int, offset: Any) -> list[Any]:
-            starts = [builder.add(quad, offset) for quad in quads[4 * group : 4 * group + 4]]
-            return [builder.add(start, each) for start in starts for each in steps]
+            # Four columns to an address: there are registers for few of them.
+            start = builder.add(self.values["b"], offset)
+            start = builder.add(start, builder.mul(step, self.number(self.width * group))) if group else start
+            addresses = []
+            for quad in range(self.width // 4):
+                start = builder.add(start, builder.shl(step, self.number(2))) if quad else start
+                addresses += [start, builder.add(start, step), builder.add(start, builder.shl(step, self.number(1))),
+                              builder.add(start, triple)]  # fmt: skip
+            return addresses
 
         return at
 
     def sums(self) -> list[Any]:
         builder, values, columns = self.builder, self.values, self.columns()
-        rows = [builder.add(values["a"], builder.mul(self.number(r), values["a_row"])) for r in range(self.rows)]
+        row = values["a_row"]
+        steps = [self.number(0), row, builder.shl(row, self.number(1))]
+        triple = builder.mul(row, self.number(3))
+        triples = [builder.add(values["a"], builder.mul(triple, self.number(g))) for g in range(-(-self.rows // 3))]
 
-        def lines(group: int, offset: Any, mask: Any = None) -> list[Any]:
-            """The lines of a group's columns, sixteen elements of each from an offset on, or those of a mask."""
-            halves = [columns(group, builder.add(offset, self.number(4 * k))) for k in (0, BLOCK)]
-            return [line for k, half in enumerate(halves) for line in turned_halves(self, half, self.half_of(mask, k))]
+        def lines(group: int, offset: Any, half: int, mask: Any = None) -> list[Any]:
+            """Lines of a group's columns, for half of sixteen elements of each from an offset on, or those of a mask."""
+            addresses = columns(group, builder.add(offset, self.number(4 * BLOCK * half)))
+            return (turned_halves if self.width == LANES else turned)(self, addresses, mask=mask)
 
-        def products(offset: Any, sums: list[Any], group: int, lines: list[Any], part: int = 0) -> None:
-            """Add the products of some lines of a group and part."""
-            for u, line in enumerate(lines):
-                for r, row in enumerate(rows):
-                    value = self.spread(builder.load(self.at(builder.add(row, offset), 4 * u, self.f32)))
+        def products(rows: list[Any], first: int, sums: list[Any], group: int, lines: list[Any], part: int = 0) -> None:
+            """Add the products of some lines of a group and part: those of the rows' elements from number `first` on."""
+            for u, line in enumerate(lines, first):
+                for r in range(self.rows):
+                    address = builder.add(rows[r // 3], steps[r % 3])
+                    value = self.spread(builder.load(self.at(address, 4 * u, self.f32)))
                     k = (part * self.rows + r) * self.vectors + group
                     sums[k] = self.fma(value, line, sums[k])
 
         def step_of(state: list[Any]) -> list[Any]:
             offset, *sums = state
-            for part in range(self.parts):
+            rows, sums = sums[: len(triples)], sums[len(triples) :]
+            if self.rows <= FETCHING_ROWS and self.width == LANES:
+                with builder.if_then(builder.icmp_signed("!=", values["panel"], self.number(0))):
+                    self.fetch_next(offset)
+            for part, g, half in itertools.product(range(self.parts), range(self.vectors), range(2)):
                 at = builder.add(offset, self.number(4 * DEPTH * part))
-                for g in range(self.vectors):
-                    products(at, sums, g, lines(g, at), part)
-            return [builder.add(offset, self.number(4 * LANES)), *sums]
+                products(rows, DEPTH * part + BLOCK * half, sums, g, lines(g, at, half), part)
+                self.keep_order()
+            after = [builder.add(each, self.number(4 * RUN)) for each in (offset, *rows)]
+            return [*after, *sums]
 
-        start = [self.number(0), *[self.zero] * (self.rows * self.vectors * self.parts)]
+        start = [self.number(0), *triples, *[self.zero] * (self.rows * self.vectors * self.parts)]
         count = values["count"] if self.parts == 1 else self.number(DEPTH)
-        offset, *sums = self.loop(builder.lshr(count, self.number(LANES.bit_length() - 1)), start, step_of)
+        offset, *state = self.loop(builder.lshr(count, self.number(RUN.bit_length() - 1)), start, step_of)
         if self.parts > 1:
-            return sums
-        rest = builder.and_(values["count"], self.number(LANES - 1))
-        memory = builder.alloca(self.ir.ArrayType(self.f32, LANES * LANES * self.vectors))
+            return state[len(triples) :]
+        rest = builder.and_(values["count"], self.number(RUN - 1))
+        memory = builder.alloca(self.ir.ArrayType(self.f32, RUN * self.width * self.vectors))
         memory.align = 64
-        buffer, size = builder.ptrtoint(memory, self.i64), 4 * LANES * self.vectors
+        buffer, size = builder.ptrtoint(memory, self.i64), 4 * self.width * self.vectors
         with builder.if_then(builder.icmp_signed(">", rest, self.number(0))):
-            for g in range(self.vectors):
-                for k, line in enumerate(lines(g, offset, self.mask(rest))):
-                    self.write(line, buffer, k * size + 4 * LANES * g)
+            for g, half in itertools.product(range(self.vectors), range(2)):
+                for k, line in enumerate(lines(g, offset, half, self.mask_of_half(rest, half))):
+                    self.write(line, buffer, (BLOCK * half + k) * size + 4 * self.width * g)
 
         def single(state: list[Any]) -> list[Any]:
-            offset, line, *sums = state
+            line, *sums = state
+            rows, sums = sums[: len(triples)], sums[len(triples) :]
             for g in range(self.vectors):
-                products(offset, sums, g, [self.read(line, 4 * LANES * g)])
-            return [builder.add(offset, self.number(4)), builder.add(line, self.number(size)), *sums]
+                products(rows, 0, sums, g, [self.read(line, 4 * self.width * g)])
+            after = [builder.add(each, self.number(4)) for each in rows]
+            return [builder.add(line, self.number(size)), *after, *sums]
 
-        return self.loop(rest, [offset, buffer, *sums], single)[2:]
+        return self.loop(rest, [buffer, *state], single)[1 + len(triples) :]
 
-    def half_of(self, mask: Any, half: int) -> Any:
-        """The first or second half of a mask."""
-        if mask is None:
-            return None
-        places = self.ir.Constant(self.ir.VectorType(self.i32, BLOCK), list(range(half * BLOCK, (half + 1) * BLOCK)))
-        return self.builder.shuffle_vector(mask, self.ir.Constant(mask.type, self.ir.Undefined), places)
+    def keep_order(self) -> None:
+        """Let LLVM load nothing here that is loaded later: turned lines would push sums out of registers."""
+        kind = self.ir.FunctionType(self.ir.VoidType(), [])
+        self.builder.asm(kind, "", "~{memory}", [], True)
+
+    def mask_of_half(self, stop: Any, half: int) -> Any:
+        """Which of the numbers of half of sixteen elements are below `stop`."""
+        if self.width == BLOCK:
+            return self.mask(stop, half * BLOCK)
+        mask = self.mask(stop)
+        return shuffle(self, mask, mask, list(range(half * BLOCK, (half + 1) * BLOCK)))
 
 
-class LastTurnedTile(WideTurnedTile):
-    """A tile of up to sixteen columns: the last one is read in the place of those that do not exist."""
+class LastTurnedTile(TurnedTile):
+    """A tile of up to a vector's columns: the last one is read in the place of those that do not exist."""
 
     def write_body(self) -> None:
         self.masks = [self.mask(self.values["wide"])]
@@ -374,9 +355,12 @@ class LastTurnedTile(WideTurnedTile):
     def columns(self) -> Callable[[int, Any], list[Any]]:
         builder, values = self.builder, self.values
         last = builder.sub(values["wide"], self.number(1))
-        places = [self.smaller(self.number(i), last) for i in range(LANES)]
+        places = [self.smaller(self.number(i), last) for i in range(self.width)]
         starts = [builder.add(values["b"], builder.mul(place, values["b_step"])) for place in places]
         return lambda _, offset: [builder.add(start, offset) for start in starts]
+
+    def fetch_next(self, offset: Any) -> None:
+        """Nothing: it is the last tile."""
 
 
 Part = tuple[str, int, int]  # the kind, and of a tile the rows and vectors
@@ -384,10 +368,10 @@ WRITERS: dict[str, Callable[[str, int, int, int], Routine]] = {
     "lines": Tile,
     "last_lines": lambda name, rows, vectors, width: Tile(name, rows, vectors, width, 0),
     "packing": lambda name, rows, vectors, width: Tile(name, rows, vectors, width, 0, packs=True),
-    "columns": lambda name, rows, groups, width: (WideTurnedTile if width == LANES else TurnedTile)(name, rows, groups),
-    "last_columns": lambda name, rows, vectors, width: LastTurnedTile(name, rows, vectors),
-    "columns_in_parts": lambda name, rows, vectors, width: WideTurnedTile(name, rows, vectors, PARTS_AT_ONCE),
-    "last_columns_in_parts": lambda name, rows, vectors, width: LastTurnedTile(name, rows, vectors, PARTS_AT_ONCE),
+    "columns": TurnedTile,
+    "last_columns": LastTurnedTile,
+    "columns_in_parts": functools.partial(TurnedTile, parts=PARTS_AT_ONCE),
+    "last_columns_in_parts": functools.partial(LastTurnedTile, parts=PARTS_AT_ONCE),
     "stream": lambda name, rows, vectors, width: Stream(name, rows, width),
     "pack_columns": lambda name, rows, vectors, width: Columns(vectors * width, width, name),
 }

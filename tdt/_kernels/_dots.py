@@ -27,6 +27,7 @@ from tdt._kernels._code import Code, Value, Variable
 SIDE, TILE, PAIRS = 32, 16, 16  # rows and columns of a block, of a tile; pairs of k in a step
 TILE_BYTES = 1024
 STEP_BYTES = 2 * TILE_BYTES  # of a packed operand, for 32 rows or columns
+NAN = 0x7FC0  # the bits of bfloat16's
 GROUP = 8  # rows whose sums are in vector registers at a time
 UNROLLED = 4  # pairs in a round of the loop
 # For LDTILECFG: palette 1, 16 bytes of zeros but that; bytes in a row of tiles 0 to 7, as words of 16 bits; rows of each.
@@ -98,6 +99,10 @@ class Amx:
         """Add the products of two tiles."""
         self.call("tdpbf16ps", f"i8 {sums}, i8 {left}, i8 {right}", "i8 immarg, i8 immarg, i8 immarg")
 
+    def rounded(self, value: Value) -> Value:
+        """A vector of 16 sums rounded to the bits of bfloat16."""
+        return by_instruction(self.code, value)
+
     def block(self, a: Value, b: Value, steps: Value, c: Value, begins: Value, out: Value) -> None:
         """Write c, or zeros if `begins`, plus the sum of `steps` steps to `out`. a, b, c and out are addresses."""
         self._sum(
@@ -142,6 +147,9 @@ class Amx:
 
 class EmulatedAmx(Amx):
     """AMX's instructions on memory."""
+
+    def rounded(self, value: Value) -> Value:
+        return nearest(self.code, value)
 
     def begin(self) -> None:
         self.tiles = [self.code.array("float", TILE * PAIRS) for _ in range(8)]
@@ -202,6 +210,10 @@ class Avx512:
         arguments = f"<16 x float> {sums.name}, <16 x i32> {x.name}, <16 x i32> {y.name}"
         return code.new("<16 x float>", f"call <16 x float> @{name}({arguments})")
 
+    def rounded(self, value: Value) -> Value:
+        """As `Amx.rounded`."""
+        return by_instruction(self.code, value)
+
     def block(self, a: Value, b: Value, steps: Value, c: Value, begins: Value, out: Value) -> None:
         """As `Amx.block`."""
         code = self.code
@@ -231,9 +243,26 @@ class Avx512:
 class EmulatedAvx512(Avx512):
     """AVX-512-BF16's instruction by two of any processor."""
 
+    def rounded(self, value: Value) -> Value:
+        return nearest(self.code, value)
+
     def dot(self, sums: Value, x: Value, y: Value) -> Value:
         (even_x, odd_x), (even_y, odd_y) = halves(self.code, x), halves(self.code, y)
         return self.code.call("fma", even_x, even_y, self.code.call("fma", odd_x, odd_y, sums))
+
+
+def by_instruction(code: Code, value: Value) -> Value:
+    """16 numbers of float32 rounded to the bits of bfloat16 by VCVTNEPS2BF16: as `nearest`, but below 2⁻¹²⁶ to zero."""
+    name = "llvm.x86.avx512bf16.cvtneps2bf16.512"
+    code.declared.add(f"declare <16 x i16> @{name}(<16 x float>)")  # words to LLVM 15, which later ones read too
+    return code.new("<16 x i16>", f"call <16 x i16> @{name}(<16 x float> {value.name})")
+
+
+def nearest(code: Code, value: Value) -> Value:
+    """float32 rounded to the bits of bfloat16: to nearest, ties to even."""
+    bits = code.bits(value, "i32")
+    above = (bits + (((bits >> 16) & 1) + 0x7FFF)) >> 16
+    return code.cast(code.select(value != value, NAN, above), "i16")
 
 
 def halves(code: Code, pairs: Value) -> tuple[Value, Value]:
@@ -260,7 +289,7 @@ def available() -> str:
 def supported() -> list[str]:
     """What the processor and the operating system have, the fastest first."""
     found = []
-    if processor_has("amx-tile", "amx-bf16") and amx_permitted():
+    if processor_has("amx-tile", "amx-bf16", "avx512bf16") and amx_permitted():
         found.append("amx")
     if processor_has("avx512bf16"):
         found.append("avx512_bf16")

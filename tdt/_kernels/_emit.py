@@ -12,6 +12,7 @@ from typing import Any
 
 from tdt._kernels._angles import RESULTS, angle
 from tdt._kernels._native import has_feature
+from tdt._kernels._stream import PAST_CACHE
 from tdt._kernels._syntax import constant, intrinsic, vector
 from tdt._kernels.expression import Expression, is_constant
 
@@ -261,7 +262,8 @@ class Emitter:
             return self.new(f"fpext <{self.width} x {kind}> {raw} to {self.vector}")
         return raw
 
-    def store(self, letter: str, value: str, address: str) -> None:
+    def store(self, letter: str, value: str, address: str, streamed: bool = False) -> None:
+        """streamed: past the cache, to an address that is a multiple of the vector's bytes."""
         size, kind = STORED[letter]
         many = f"<{self.width} x {kind}>"
         if letter == "?":
@@ -270,7 +272,8 @@ class Emitter:
             value, many = self.to_bfloat16(value), f"<{self.width} x i16>"
         elif kind != self.real:
             value = self.new(f"fptrunc {self.vector} {value} to {many}")
-        self.lines.append(f"  store {many} {value}, ptr {address}, align {size}")
+        how = f"{size * self.width}, {PAST_CACHE}" if streamed else size
+        self.lines.append(f"  store {many} {value}, ptr {address}, align {how}")
 
     def to_bfloat16(self, value: str) -> str:
         words, w = self.words, self.width

@@ -2,43 +2,82 @@
 
 `LOOP` has the form of NumPy's inner loops and takes any strides; `LOOPS` is the same for several rows. `ENTRY` is called by
 the pool as every kernel is: its words are the number of elements, then address and stride of each array. `ROWS` is called so
-for operands that are broadcast. All do whole vectors where arrays lie densely or an operand is one element. What remains of
-rows, and strided arrays, go through small buffers to the same vector code: under masks where the processor has masks for all
-types, else element by element.
+for operands that are broadcast. All do whole vectors where arrays lie densely or an operand is one element; the last vector of
+a row overlaps others. Rows shorter than a vector, and strided arrays, go through small buffers to the same vector code: under
+masks where the processor has masks for all types, else element by element. Large results of short formulas are written past
+the cache (`_stream`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+import itertools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from tdt._kernels._angles import TABLE, TABLE_NAME
 from tdt._kernels._compilable import ENTRY
 from tdt._kernels._emit import STORED, Emitter
 from tdt._kernels._native import has_feature, target_triple, vector_width
+from tdt._kernels._stream import END_STREAMS, STREAMED, stream_from
 from tdt._kernels.expression import Expression
 
 LOOP, LOOPS, ROWS = "tdt_loop", "tdt_loops", "tdt_rows"
 BLOCK = 4096  # elements of a block of the pool's work
 BUFFER = 256  # elements that go through buffers at a time; a multiple of every vector's width
+LEAST_STREAMED = 1 << 13  # bytes of a row that is written past the cache: each of its ends waits for memory
+STREAMED_OPERATIONS = 12  # of a formula, up to which its large results are written past the cache
 UNROLLED = 100  # operations of a formula up to which two vectors are computed in a round
 
 
+class Before(NamedTuple):
+    """What a loop over the vectors of a row begins with, for one of the blocks that it comes from.
+
+    Attributes:
+        number: of vectors that are computed; places: the addresses behind them.
+        count, is_left: how many whole vectors there are in all, and whether elements are left.
+    """
+
+    block: str
+    number: str
+    places: list[str]
+    count: str = "%all"
+    is_left: str = "%some_rest"
+
+
 class Loops(Emitter):
-    """The functions of some formulas."""
+    """The functions of some formulas.
+
+    Attributes:
+        ones, ends: memory for a vector of each input: of one element, and the last one of a row.
+    """
+
+    ones: list[str]
+    ends: list[str]
+
+    @property
+    def streams(self) -> bool:
+        """Whether memory takes longer than the formula, so that large results are written past the cache."""
+        return len(operations(self.outputs)) <= STREAMED_OPERATIONS and stream_from() < sys.maxsize
 
     def vectors(self) -> str:
         """`@vectors`: compute `n` elements of each of some rows; inputs and outputs advance by bytes to the next vector, and row.
 
         An input that does not advance to the next vector is one element, which is spread over a vector. There is a vector at
-        least, and the last one ends where the row ends: some elements may be computed twice, so no input may be an output then.
+        least, and the last one ends where the row ends: some elements are computed twice.
         """
         arrays = [f"in{k}" if k < self.inputs else f"out{k - self.inputs}" for k in range(len(self.types))]
         parameters = ", ".join(f"ptr %{a}, i64 %{a}_step, i64 %{a}_row" for a in arrays)
         rounds = 2 if len(operations(self.outputs)) <= UNROLLED else 1
-        self.lines = [f"define internal void @vectors({parameters}, i64 %n, i64 %rows) noinline {{", "entry:"]
+        self.lines = [
+            f"define internal void @vectors({parameters}, i64 %n, i64 %rows, i1 %streams, i1 %in_place) noinline {{",
+            "entry:",
+        ]
         sizes = [STORED[letter][0] for letter in self.types]
-        ones = [self.new(f"alloca [{self.width * size} x i8], align 64") for size in sizes[: self.inputs]]
+        self.ones, self.ends = [
+            [self.new(f"alloca [{self.width * size} x i8], align 64") for size in sizes[: self.inputs]]
+            for _ in range(2)
+        ]
         repeated = [self.new(f"icmp eq i64 %{a}_step, 0") for a in arrays[: self.inputs]]
         self.lines += [
             f"  %all = udiv i64 %n, {self.width}",
@@ -55,66 +94,151 @@ class Loops(Emitter):
         self.lines += [
             "  %more_rows = icmp slt i64 %r, %rows",
             "  br i1 %more_rows, label %row_body, label %done",
-            "row_body:",
         ]
+        self.begin("row_body")
         bases = [f"%{a}_at" for a in arrays]
-        for k, one in enumerate(ones):
-            self._store(sizes[k], self._spread(sizes[k], bases[k]), one)
-            bases[k] = self.new(f"select i1 {repeated[k]}, ptr {one}, ptr {bases[k]}")
-        self.lines.append(f"  br label %{'several' if rounds > 1 else 'single'}")
-        before, first, places = "row_body", "0", bases
+        bases, behind = self._row(sizes, bases, repeated, last)
+        before = [Before(self.block, "0", bases)]
+        if self.streams:
+            before.append(self._streamed(sizes, bases, arrays, repeated, rounds))
+        else:
+            self.lines.append(f"  br label %{'several' if rounds > 1 else 'single'}")
         if rounds > 1:
-            here = self._begin_loop("several", before, first, places, "%whole", "single")
+            first = [before[0], *[before[0]._replace(block="aligning")] * self.streams]
+            here = self._begin_loop("several", first, "%whole", "single")
             self._compute("several", here, arrays, rounds)
-            before, first, places = "several", "%i_several", here
-        here = self._begin_loop("single", before, first, places, "%all", "left")
+            before[0] = Before("several", "%i_several", here)
+        here = self._begin_loop("single", before, "%count", "left")
         places = [f"%{a}_place" for a in arrays]
         self.lines += [
-            f"  {place} = phi ptr [ {x}, %single ], [ {place}_end, %end ]"
-            for place, x in zip(places, here, strict=True)
+            f"  {place} = phi ptr [ {x}, %single ], [ {end}, %end ]"
+            for place, x, end in zip(places, here, behind, strict=True)
         ]
         self._compute("single", places, arrays, 1)
         self.lines += [
             "left:",
-            "  %first_time = icmp eq i64 %i_single, %all",
-            "  %more_left = and i1 %first_time, %some_rest",
+            "  %first_time = icmp eq i64 %i_single, %count",
+            "  %more_left = and i1 %first_time, %is_left",
             "  br i1 %more_left, label %end, label %row_end",
             "end:",
+            "  br label %single_body",
+            "row_end:",
+            "  %next_r = add i64 %r, 1",
         ]
-        for place, base, offset in zip(places, bases, last, strict=True):
-            self.lines.append(f"  {place}_end = getelementptr i8, ptr {base}, i64 {offset}")
-        self.lines += ["  br label %single_body", "row_end:", "  %next_r = add i64 %r, 1"]
         self.lines += [f"  %{a}_next = getelementptr i8, ptr %{a}_at, i64 %{a}_row" for a in arrays]
-        self.lines += ["  br label %row", "done:", "  ret void", "}"]
+        self.lines += ["  br label %row", "done:"]
+        if self.streams:
+            self.lines += ["  br i1 %streams, label %ordered, label %returned", "ordered:"]
+            self.lines += [f"  call void {END_STREAMS}()", "  br label %returned", "returned:"]
+            self.declared |= {f"declare void {END_STREAMS}()", STREAMED}
+        self.lines += ["  ret void", "}"]
         return "\n".join(self.lines)
 
-    def _begin_loop(self, label: str, before: str, first: str, places: list[str], end: str, then: str) -> list[str]:
-        """Begin a loop over vectors, which comes from the block `before`; the names of its addresses."""
-        here = [f"%{label}_at{k}" for k in range(len(places))]
+    def _row(
+        self, sizes: list[int], bases: list[str], repeated: list[str], last: list[str]
+    ) -> tuple[list[str], list[str]]:
+        """Where a row's vectors are read and written, and the last vector: operands of one element are spread over one, and the
+        last one is saved before an output that is an input is written to.
+        """
+        self._when(self._any(repeated), "spread", lambda: [
+            self._store(size, self._spread(size, base), one) for size, base, one in zip(sizes, bases, self.ones, strict=False)
+        ])  # fmt: skip
+        for k, one in enumerate(self.ones):
+            bases[k] = self.new(f"select i1 {repeated[k]}, ptr {one}, ptr {bases[k]}")
+        behind = self._moved(bases, last)
+        self._when("%in_place", "saved", lambda: [
+            self._store(size, self.new(f"load {self._many(size)}, ptr {source}, align {size}"), end)
+            for size, source, end in zip(sizes, behind, self.ends, strict=False)
+        ])  # fmt: skip
+        for k, end in enumerate(self.ends):
+            behind[k] = self.new(f"select i1 %in_place, ptr {end}, ptr {behind[k]}")
+        return bases, behind
+
+    def _when(self, test: str, label: str, write: Callable[[], object]) -> None:
+        """Instructions that are run where a test holds."""
+        self.lines.append(f"  br i1 {test}, label %{label}, label %{label}_end")
+        self.begin(label)
+        write()
+        self.lines.append(f"  br label %{label}_end")
+        self.begin(f"{label}_end")
+
+    def _any(self, tests: Sequence[str]) -> str:
+        """Whether one of some tests holds."""
+        found = "false"
+        for test in tests:
+            found = self.new(f"or i1 {found}, {test}")
+        return found
+
+    def _many(self, size: int) -> str:
+        """The type of a vector's elements, as integers of so many bytes."""
+        return f"<{self.width} x i{8 * size}>"
+
+    def _streamed(
+        self, sizes: list[int], bases: list[str], arrays: list[str], repeated: list[str], rounds: int
+    ) -> Before:
+        """Write a row past the cache from the second multiple of a vector's bytes on, and two vectors before it; or go on with
+        the block "several", where there is no such place in all results. What the next loop begins with.
+
+        No line is written both past the cache and in it, which takes several times as long.
+        """
+        self.lines.append("  br i1 %streams, label %aligning, label %several")
+        self.begin("aligning")
+        number = self.new(f"ptrtoint ptr {bases[self.inputs]} to i64")
+        missing = self.new(f"sub i64 0, {number}")
+        missing = self.new(f"and i64 {missing}, {self.width * sizes[self.inputs] - 1}")
+        skipped = self.new(f"udiv i64 {missing}, {sizes[self.inputs]}")
+        offsets = [self.new(f"mul i64 {skipped}, {size}") for size in sizes]
+        for k, is_one in enumerate(repeated):
+            offsets[k] = self.new(f"select i1 {is_one}, i64 0, i64 {offsets[k]}")
+        starts, may = self._moved(bases, offsets), "true"
+        for start, size in zip(starts[self.inputs :], sizes[self.inputs :], strict=True):
+            number = self.new(f"ptrtoint ptr {start} to i64")
+            misplaced = self.new(f"and i64 {number}, {self.width * size - 1}")
+            aligned = self.new(f"icmp eq i64 {misplaced}, 0")
+            may = self.new(f"and i1 {may}, {aligned}")
+        length = self.new(f"sub i64 %n, {skipped}")
+        length = self.new(f"sub i64 {length}, {self.width}")
         self.lines += [
-            f"{label}:",
-            f"  %i_{label} = phi i64 [ {first}, %{before} ], [ %next_{label}, %{label}_end ]",
-            *[
-                f"  {x} = phi ptr [ {place}, %{before} ], [ {x}_next, %{label}_end ]"
-                for x, place in zip(here, places, strict=True)
-            ],
+            f"  %all_streamed = udiv i64 {length}, {self.width}",
+            "  %most_streamed = sub i64 %all_streamed, 1",  # the last vector overlaps another one, which must be in the cache
+            f"  %whole_streamed = and i64 %most_streamed, {-rounds}",
+            f"  %rest_streamed = urem i64 {length}, {self.width}",
+            "  %is_left_streamed = icmp ne i64 %rest_streamed, 0",
+            f"  br i1 {may}, label %first, label %several",
+        ]
+        self.begin("first")
+        self._vectors_at(bases, arrays, 1)
+        starts = self._vectors_at(starts, arrays, 1)
+        self.lines.append("  br label %streamed")
+        here = self._begin_loop("streamed", [Before(self.block, "0", starts)], "%whole_streamed", "single")
+        self._compute("streamed", here, arrays, rounds, streamed=True)
+        return Before("streamed", "%i_streamed", here, "%all_streamed", "%is_left_streamed")
+
+    def _begin_loop(self, label: str, before: Sequence[Before], end: str, then: str) -> list[str]:
+        """Begin a loop over vectors, which comes from the blocks `before`; the names of its addresses."""
+        here = [f"%{label}_at{k}" for k in range(len(self.types))]
+        first = ", ".join(f"[ {each.number}, %{each.block} ]" for each in before)
+        self.lines += [f"{label}:", f"  %i_{label} = phi i64 {first}, [ %next_{label}, %{label}_end ]"]
+        for k, x in enumerate(here):
+            place = ", ".join(f"[ {each.places[k]}, %{each.block} ]" for each in before)
+            self.lines.append(f"  {x} = phi ptr {place}, [ {x}_next, %{label}_end ]")
+        if label == "single":
+            for name, kind in (("count", "i64"), ("is_left", "i1")):
+                values = ", ".join(f"[ {getattr(each, name)}, %{each.block} ]" for each in before)
+                self.lines.append(f"  %{name} = phi {kind} {values}, [ %{name}, %single_end ]")
+        self.lines += [
             f"  %more_{label} = icmp slt i64 %i_{label}, {end}",
             f"  br i1 %more_{label}, label %{label}_body, label %{then}",
         ]
         self.begin(f"{label}_body")
         return here
 
-    def _compute(self, label: str, places: list[str], arrays: list[str], many: int) -> None:
-        """Compute the vectors at these addresses and behind them, `many` together, and end the loop's round."""
-        results = []
-        for _ in range(many):
-            loads = [self.load(letter, place) for letter, place in zip(self.types, places[: self.inputs], strict=False)]
-            known: dict[Any, str] = {}
-            for k, output in enumerate(self.outputs, self.inputs):
-                results.append((self.types[k], self.value(output, loads, known), places[k]))
-            places = self._moved(places, [f"%{a}_step" for a in arrays])
-        for letter, value, place in results:
-            self.store(letter, value, place)
+    def _compute(self, label: str, places: list[str], arrays: list[str], many: int, streamed: bool = False) -> None:
+        """Compute the vectors at these addresses and behind them, `many` together, and end the loop's round.
+
+        streamed: write the results to memory without reading the cache's lines before, which these vectors fill.
+        """
+        places = self._vectors_at(places, arrays, many, streamed)
         self.lines += [
             f"  br label %{label}_end",
             f"{label}_end:",
@@ -123,11 +247,24 @@ class Loops(Emitter):
             f"  br label %{label}",
         ]
 
+    def _vectors_at(self, places: list[str], arrays: list[str], many: int, streamed: bool = False) -> list[str]:
+        """Compute vectors as `_compute`; the addresses behind them."""
+        results = []
+        for _ in range(many):
+            loads = [self.load(letter, place) for letter, place in zip(self.types, places[: self.inputs], strict=False)]
+            known: dict[Any, str] = {}
+            for k, output in enumerate(self.outputs, self.inputs):
+                results.append((self.types[k], self.value(output, loads, known), places[k]))
+            places = self._moved(places, [f"%{a}_step" for a in arrays])
+        for letter, value, place in results:
+            self.store(letter, value, place, streamed)
+        return places
+
     def module(self) -> str:
         """The whole module's IR."""
         vectors = self.vectors()
         table = [TABLE] if TABLE_NAME in vectors else []
-        functions = [vectors, self.loops(), self.loop(), self.entry(), self.rows()]
+        functions = [vectors, self.some(), self.loops(), self.loop(), self.entry(), self.rows()]
         body = "\n".join((*table, *functions, *sorted(self.declared)))
         return f'target triple = "{target_triple()}"\n{body}\n'
 
@@ -136,14 +273,25 @@ class Loops(Emitter):
         return "\n".join([
             f"define void @{LOOP}(ptr %args, ptr %dims, ptr %steps, ptr %data) {{",
             "  %n = load i64, ptr %dims, align 8",
-            f"  call void @{LOOPS}(ptr %args, i64 %n, ptr %steps, i64 1, ptr %steps)",
+            "  call void @some(ptr %args, i64 %n, ptr %steps, i64 1, ptr %steps, i64 %n)",
             "  ret void",
             "}",
         ])  # fmt: skip
 
     def loops(self) -> str:
         """`LOOPS`: void (char **args, int64 n, int64 *steps, int64 rows, int64 *row_steps)."""
-        self.lines = [f"define void @{LOOPS}(ptr %args, i64 %n, ptr %steps, i64 %rows, ptr %row_steps) {{", "entry:"]
+        return "\n".join([
+            f"define void @{LOOPS}(ptr %args, i64 %n, ptr %steps, i64 %rows, ptr %row_steps) {{",
+            "  %all = mul i64 %n, %rows",
+            "  call void @some(ptr %args, i64 %n, ptr %steps, i64 %rows, ptr %row_steps, i64 %all)",
+            "  ret void",
+            "}",
+        ])  # fmt: skip
+
+    def some(self) -> str:
+        """`@some`: as `LOOPS`, of a call for so many elements, by all threads."""
+        parameters = "ptr %args, i64 %n, ptr %steps, i64 %rows, ptr %row_steps, i64 %total"
+        self.lines = [f"define internal void @some({parameters}) noinline {{", "entry:"]
         sizes, masks = [STORED[letter][0] for letter in self.types], _has_masks(self.types)
         firsts, steps, row_steps, buffers = [], [], [], []
         for k, size in enumerate(sizes):
@@ -153,30 +301,36 @@ class Loops(Emitter):
             buffers.append(self.new(f"alloca [{BUFFER * size} x i8], align 64"))
         dense, repeated, advances = self._operands(sizes, steps)
         many = self.new(f"icmp sge i64 %n, {self.width}")
-        apart = self._are_apart(firsts)
-        start = self.new(f"and i64 %n, {-self.width}")
-        start = self.new(f"select i1 {apart}, i64 %n, i64 {start}")
-        start = self.new(f"select i1 {many}, i64 {start}, i64 0")
-        start = self.new(f"select i1 {dense}, i64 {start}, i64 0")
-        rest = self.new(f"icmp slt i64 {start}, %n")
+        direct = self.new(f"and i1 {dense}, {many}")
+        self.lines += [f"  br i1 {direct}, label %direct, label %buffered", "direct:"]
+        in_place, streams = self._is_in_place(firsts), "false"
+        if self.streams:
+            streams = self.new(f"icmp sge i64 %total, {stream_from() // max(sizes[self.inputs :])}")
+            long = self.new(f"icmp sge i64 %n, {LEAST_STREAMED // min(sizes[self.inputs :])}")
+            streams = self.new(f"and i1 {streams}, {long}")
+            apart = self.new(f"xor i1 {in_place}, true")
+            streams = self.new(f"and i1 {streams}, {apart}")
+            streams = self.new(f"and i1 {streams}, {self._reads_much(repeated, row_steps)}")
+        self._call(firsts, advances, row_steps, "%n", "%rows", streams, in_place)
+        self.lines += ["  br label %done", "buffered:"]
         if masks:
-            narrow = self.new(f"and i1 {dense}, {rest}")
-            self.lines += [f"  br i1 {narrow}, label %groups, label %all", "groups:"]
-            self._by_groups(sizes, (firsts, advances, row_steps), repeated, buffers, start)
-            self.lines.append("all:")
-        self._call_some(firsts, advances, row_steps, start, "%rows", "rests")
-        self.lines += [f"  br i1 {rest}, label %head, label %done"]
-        self._by_chunks(sizes, firsts, steps, row_steps, buffers, start)
+            self.lines += [f"  br i1 {dense}, label %groups, label %chunks", "groups:"]
+            self._by_groups(sizes, firsts, row_steps, repeated, buffers)
+        else:
+            self.lines.append("  br label %chunks")
+        self._by_chunks(sizes, firsts, steps, row_steps, buffers)
         self.lines += ["done:", "  ret void", "}"]
         return "\n".join(self.lines)
 
     def _by_chunks(
-        self, sizes: list[int], firsts: list[str], steps: list[str], row_steps: list[str], buffers: list[str], start: str
-    ) -> None:  # fmt: skip
-        """Compute each row from the element `start` on, copied into the buffers and back element by element."""
+        self, sizes: list[int], firsts: list[str], steps: list[str], row_steps: list[str], buffers: list[str]
+    ) -> None:
+        """Compute each row, copied into the buffers and back element by element."""
         self.lines += [
+            "chunks:",
+            "  br label %head",
             "head:",
-            "  %row = phi i64 [ 0, %rests ], [ %next_row, %end ]",
+            "  %row = phi i64 [ 0, %chunks ], [ %next_row, %end ]",
             "  %more_rows = icmp slt i64 %row, %rows",
             "  br i1 %more_rows, label %begin, label %done",
             "begin:",
@@ -185,7 +339,7 @@ class Loops(Emitter):
         self.lines += [
             "  br label %chunk",
             "chunk:",
-            f"  %at = phi i64 [ {start}, %begin ], [ %after, %written ]",
+            "  %at = phi i64 [ 0, %begin ], [ %after, %written ]",
             "  %left = sub i64 %n, %at",
             "  %any = icmp sgt i64 %left, 0",
             "  br i1 %any, label %read0, label %end",
@@ -215,47 +369,48 @@ class Loops(Emitter):
             "  br label %head",
         ]
 
-    def _are_apart(self, firsts: list[str]) -> str:
-        """Whether no output is an input."""
-        apart = "true"
-        for output in firsts[self.inputs :]:
-            for source in firsts[: self.inputs]:
-                differ = self.new(f"icmp ne ptr {output}, {source}")
-                apart = self.new(f"and i1 {apart}, {differ}")
-        return apart
+    def _is_in_place(self, firsts: list[str]) -> str:
+        """Whether an output is an input."""
+        pairs = itertools.product(firsts[: self.inputs], firsts[self.inputs :])
+        return self._any([self.new(f"icmp eq ptr {source}, {output}") for source, output in pairs])
+
+    def _reads_much(self, repeated: list[str], row_steps: list[str]) -> str:
+        """Whether an input is as large as the results. Else they fill the cache alone, and may stay there."""
+        one_row = self.new("icmp eq i64 %rows, 1")
+        much = []
+        for is_one, row_step in zip(repeated, row_steps, strict=False):
+            moves = self.new(f"icmp ne i64 {row_step}, 0")
+            moves = self.new(f"or i1 {moves}, {one_row}")
+            much.append(self.new(f"select i1 {is_one}, i1 false, i1 {moves}"))
+        return self._any(much)
 
     def _by_groups(
-        self, sizes: list[int], arrays: tuple[list[str], list[str], list[str]], repeated: list[str], buffers: list[str],
-        start: str,
-    ) -> None:  # fmt: skip
-        """Compute some dense rows at a time: whole vectors, then what is left, less than a vector each, by way of the buffers."""
-        firsts, advances, row_steps = arrays
-        left = self.new(f"sub i64 %n, {start}")
-        offsets = [self.new(f"mul i64 {start}, {size}") for size in sizes]
-        counts = [left] * len(sizes)
+        self, sizes: list[int], firsts: list[str], row_steps: list[str], repeated: list[str], buffers: list[str]
+    ) -> None:
+        """Compute some dense rows of less than a vector at a time, by way of the buffers."""
+        counts = ["%n"] * len(sizes)
         for k, is_one in enumerate(repeated):  # of an operand of one element, nothing else is read
-            offsets[k] = self.new(f"select i1 {is_one}, i64 0, i64 {offsets[k]}")
-            counts[k] = self.new(f"select i1 {is_one}, i64 1, i64 {left}")
+            counts[k] = self.new(f"select i1 {is_one}, i64 1, i64 %n")
         masks = [self._first(count) for count in counts]
-        ends = self._moved(firsts, offsets)
         self.lines += [
             "  br label %group",
             "group:",
             "  %from = phi i64 [ 0, %groups ], [ %to, %written_group ]",
             "  %more_groups = icmp slt i64 %from, %rows",
             "  br i1 %more_groups, label %some_rows, label %done",
-            "some_rows:",
+        ]
+        self.begin("some_rows")
+        self.lines += [
             f"  %most = add i64 %from, {BUFFER // self.width}",
             "  %over = icmp slt i64 %rows, %most",
             "  %to = select i1 %over, i64 %rows, i64 %most",
             "  %together = sub i64 %to, %from",
         ]
-        self._call_some(self._rows_at("%from", firsts, row_steps), advances, row_steps, start, "%together", "fill")
         inputs, outputs = slice(self.inputs), slice(self.inputs, None)
-        self._each_row("read", ends[inputs], row_steps[inputs], buffers[inputs], sizes[inputs], masks[inputs])
+        self._each_row("read", firsts[inputs], row_steps[inputs], buffers[inputs], sizes[inputs], masks[inputs])
         together = self.new(f"mul i64 %together, {self.width}")
         self._call(buffers, [str(size * self.width) for size in sizes], ["0"] * len(sizes), together, "1")
-        self._each_row("write", ends[outputs], row_steps[outputs], buffers[outputs], sizes[outputs], masks[outputs])
+        self._each_row("write", firsts[outputs], row_steps[outputs], buffers[outputs], sizes[outputs], masks[outputs])
         self.lines += ["  br label %written_group", "written_group:", "  br label %group"]
 
     def _each_row(
@@ -275,7 +430,7 @@ class Loops(Emitter):
         ]
         places = self._rows_at(f"%{how}_row", firsts, row_steps)
         for place, buffer, size, mask in zip(places, buffers, sizes, masks, strict=True):
-            kind, name = f"<{self.width} x i{8 * size}>", f"@llvm.masked.{{}}.v{self.width}i{8 * size}.p0"
+            kind, name = self._many(size), f"@llvm.masked.{{}}.v{self.width}i{8 * size}.p0"
             offset = self.new(f"mul i64 %{how}_place, {size * self.width}")
             there = self.new(f"getelementptr i8, ptr {buffer}, i64 {offset}")
             if (
@@ -389,20 +544,11 @@ class Loops(Emitter):
         ]
         return iter(lines)
 
-    def _call(self, bases: Sequence[str], steps: Sequence[str], row_steps: Sequence[str], n: str, rows: str) -> None:
+    def _call(self, bases: Sequence[str], steps: Sequence[str], row_steps: Sequence[str], n: str, rows: str,
+              streams: str = "false", in_place: str = "false") -> None:  # fmt: skip
         arrays = zip(bases, steps, row_steps, strict=True)
         args = ", ".join(f"ptr {base}, i64 {step}, i64 {row}" for base, step, row in arrays)
-        self.lines.append(f"  call void @vectors({args}, i64 {n}, i64 {rows})")
-
-    def _call_some(
-        self, bases: list[str], steps: list[str], row_steps: list[str], n: str, rows: str, then: str
-    ) -> None:
-        """As `_call`, if there are elements; goes on with the block `then`."""
-        some = self.new(f"icmp sgt i64 {n}, 0")
-        self.lines += [f"  br i1 {some}, label %to_{then}, label %{then}", f"to_{then}:"]
-        self._call(bases, steps, row_steps, n, rows)
-        self.lines.append(f"  br label %{then}")
-        self.begin(then)
+        self.lines.append(f"  call void @vectors({args}, i64 {n}, i64 {rows}, i1 {streams}, i1 {in_place})")
 
     def entry(self) -> str:
         """`ENTRY`: int64 (int64 *words, int64 first, int64 last), blocks [first, last) of the elements."""
@@ -411,14 +557,12 @@ class Loops(Emitter):
             f"define i64 @{ENTRY}(ptr %words, i64 %first, i64 %last) {{",
             f"  %args = alloca [{count} x ptr], align 8",
             f"  %steps = alloca [{count} x i64], align 8",
-            "  %dims = alloca i64, align 8",
             "  %n = load i64, ptr %words, align 8",
             f"  %start = mul i64 %first, {BLOCK}",
             f"  %stop = mul i64 %last, {BLOCK}",
             "  %over = icmp slt i64 %n, %stop",
             "  %limit = select i1 %over, i64 %n, i64 %stop",
             "  %m = sub i64 %limit, %start",
-            "  store i64 %m, ptr %dims, align 8",
         ]
         for k in range(count):
             pointer = self._element("ptr", "%words", 1 + 2 * k)
@@ -429,7 +573,11 @@ class Loops(Emitter):
             self.lines.append(f"  store ptr {place}, ptr {slot}, align 8")
             slot = self.new(f"getelementptr i64, ptr %steps, i64 {k}")
             self.lines.append(f"  store i64 {step}, ptr {slot}, align 8")
-        self.lines += [f"  call void @{LOOP}(ptr %args, ptr %dims, ptr %steps, ptr null)", "  ret i64 0", "}"]
+        self.lines += [
+            "  call void @some(ptr %args, i64 %m, ptr %steps, i64 1, ptr %steps, i64 %n)",
+            "  ret i64 0",
+            "}",
+        ]
         return "\n".join(self.lines)
 
     def rows(self) -> str:

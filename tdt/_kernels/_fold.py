@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tdt._kernels._code import SIZES, Code, Value, native
-from tdt._kernels._syntax import FLOATS, element, vector_length
+from tdt._kernels._syntax import FLOATS, element, vector, vector_length
 
 STEPS = 16  # vectors, or rows, that a block has
 BYTES = 256  # of the accumulators of a block: eight of AVX2's registers, four of AVX-512's
@@ -28,6 +28,10 @@ STORED = {"f": ("float", "float"), "d": ("double", "double"), "e": ("half", "flo
           "i": ("i32", "i32"), "I": ("i32", "i32"), "l": ("i64", "i64"), "L": ("i64", "i64"), "q": ("i64", "i64"),
           "Q": ("i64", "i64")}  # fmt: skip
 UNSIGNED = "?BHILQ"
+MAGNITUDES = {
+    "float": ("i32", 0xFF << 23),
+    "double": ("i64", 0x7FF << 52),
+}  # by type: integers of its size, and infinity's bits
 
 
 def read(code: Code, letter: str, address: Value, index: Any, count: int = 0, stride: Value | None = None) -> Value:
@@ -67,6 +71,7 @@ class Fold:
         finish: a result, of the joined accumulators and two numbers (the first is the number of elements, for a mean).
         rounded: whether `finish` gets the accumulators rounded to the type of the elements: a mean whose sum is too large for
             that is infinite, as in PyTorch.
+        of_numbers: `combine` where no element is NaN, if that takes less: blocks without NaN are folded so.
     """
 
     block: Callable[[str], str]
@@ -77,6 +82,7 @@ class Fold:
     count: int = 1
     shifted: bool = False
     rounded: bool = False
+    of_numbers: Callable[[Code, Values, Values], Values] | None = None
 
 
 def _added(code: Code, a: Values, b: Values) -> Values:
@@ -87,20 +93,30 @@ def _multiplied(code: Code, a: Values, b: Values) -> Values:
     return (a[0] * b[0],)
 
 
+def _larger_number(code: Code, a: Values, b: Values) -> Values:
+    """The larger one, by one instruction of the processor; a where one is NaN."""
+    (x,), (y,) = a, b
+    return (code.select(y > x, y, x),)
+
+
+def _smaller_number(code: Code, a: Values, b: Values) -> Values:
+    (x,), (y,) = a, b
+    return (code.select(y < x, y, x),)
+
+
 def _larger(code: Code, a: Values, b: Values) -> Values:
     """The larger one; NaN if one is."""
-    (x,), (y,) = a, b
-    return (_unless_nan(code, code.select(y > x, y, x), y),)
+    return _unless_nan(code, _larger_number(code, a, b), b)
 
 
 def _smaller(code: Code, a: Values, b: Values) -> Values:
-    (x,), (y,) = a, b
-    return (_unless_nan(code, code.select(y < x, y, x), y),)
+    return _unless_nan(code, _smaller_number(code, a, b), b)
 
 
-def _unless_nan(code: Code, chosen: Value, y: Value) -> Value:
-    """What `select` has chosen, which is one instruction of the processor; y where that is NaN."""
-    return code.select(y != y, y, chosen) if element(y.kind) in FLOATS else chosen
+def _unless_nan(code: Code, chosen: Values, b: Values) -> Values:
+    """What was chosen; b where that is NaN."""
+    (y,) = b
+    return (code.select(y != y, y, chosen[0]),) if element(y.kind) in FLOATS else chosen
 
 
 def _wider(kind: str) -> str:
@@ -216,11 +232,11 @@ FOLDS = {
     "mean": Fold(_sum_block, _wider, _itself, _added, _divided, rounded=True),
     "centre": Fold(_wider, _wider, _itself, _added, _divided),
     "prod": Fold(_wider, _wider, _itself, _multiplied, _first),
-    "max": Fold(_same, _same, _itself, _larger, _first),
-    "min": Fold(_same, _same, _itself, _smaller, _first),
+    "max": Fold(_same, _same, _itself, _larger, _first, of_numbers=_larger_number),
+    "min": Fold(_same, _same, _itself, _smaller, _first, of_numbers=_smaller_number),
     "norm1": Fold(_sum_block, _wider, _magnitude, _added, _first),
     "norm2": Fold(_sum_block, _wider, _square, _added, _root),
-    "norm_inf": Fold(_same, _same, _magnitude, _larger, _first),
+    "norm_inf": Fold(_same, _same, _magnitude, _larger, _first, of_numbers=_larger_number),
     "nansum": Fold(_sum_block, _wider, _without_nan, _added, _first),
     "nanmean": Fold(_sum_block, _wider, _numbers, _added, _ratio, count=2),
     "count": Fold(_always("i32"), _always("i64"), _counted, _added, _first),
@@ -323,11 +339,12 @@ class Stage:
             first, lambda: put(values), lambda: put(self.combine(tuple([v.get() for v in variables]), values))
         )
 
-    def across(self, values: Values) -> Values:
-        """The accumulators of all lanes joined, in halves."""
+    def across(self, values: Values, combine: Callable[[Code, Values, Values], Values] | None = None) -> Values:
+        """The accumulators of all lanes joined, in halves, as the fold's `combine` does, or another one."""
         while vector_length(values[0].kind):
             pairs = [self.code.halves(v) for v in values]
-            values = self.combine(tuple([p[0] for p in pairs]), tuple([p[1] for p in pairs]))
+            left, right = (tuple([p[k] for p in pairs]) for k in range(2))
+            values = (combine or self.fold.combine)(self.code, left, right)
         return values
 
 
@@ -384,6 +401,12 @@ def _fold_vectors(stage: Stage, x: Value, total: Any, stop: Value, shift: Value 
     spread = None if shift is None else code.splat(shift, count)
 
     def block(begin: Value, end: Value) -> None:
+        if steps and stage.fold.of_numbers is not None and stage.block in MAGNITUDES:
+            _block_of_numbers(stage, x, begin, end, count, variables, some, lambda: block_of_any(begin, end))
+        else:
+            block_of_any(begin, end)
+
+    def block_of_any(begin: Value, end: Value) -> None:
         accumulators = [code.variable(kind, v) for v in stage.take(x, begin, count, spread)]
         with code.loop(begin + count, end, count) as i:
             joined = stage.combine(tuple([a.get() for a in accumulators]), stage.take(x, i, count, spread))
@@ -405,6 +428,31 @@ def _fold_vectors(stage: Stage, x: Value, total: Any, stop: Value, shift: Value 
             begin = total.get()
             block(begin, begin + whole)
             total.set(begin + whole)
+
+
+def _block_of_numbers(stage: Stage, x: Value, begin: Value, end: Value, count: int, variables: list, some: Any,
+                      of_any: Callable[[], None]) -> None:  # fmt: skip
+    """Fold a block by `of_numbers` if no element of it is NaN; else call `of_any`.
+
+    The largest of the bits without the sign tell that, by fewer instructions than comparisons of the elements.
+    """
+    code, combine = stage.code, stage.fold.of_numbers
+    assert combine is not None
+    word, infinity = MAGNITUDES[stage.block]
+
+    def magnitude(value: Value) -> Values:
+        return (code.bits(value, word) & (1 << SIZES[stage.block] * 8 - 1) - 1,)
+
+    (value,) = stage.take(x, begin, count, None)
+    best, most = code.variable(value.kind, value), code.variable(vector(word, count), magnitude(value)[0])
+    with code.loop(begin + count, end, count) as i:
+        (value,) = stage.take(x, i, count, None)
+        best.set(combine(code, (best.get(),), (value,))[0])
+        most.set(_larger_number(code, (most.get(),), magnitude(value))[0])
+    (largest,) = stage.across((most.get(),), _larger_number)
+    code.choose(
+        largest > infinity, of_any, lambda: _joined(variables, stage, stage.across((best.get(),), combine), some)
+    )
 
 
 @native("ppppqqqqqqdd", vectorize=False)

@@ -11,11 +11,13 @@ import ml_dtypes
 import numpy as np
 
 from tdt import _backend
+from tdt._backend.waiting import launch_waiting, stop_deferring
 from tdt._kernels._registry import SWITCHES
 from tdt._kernels._threads import MANY, THREADS
 
 MOST_READY = 1000  # calls of a formula, of other types or numbers each, whose functions are ready
 FLOAT32, FLOAT16, BFLOAT16 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
+FLOAT64 = np.dtype(np.float64)
 LOWER = frozenset((FLOAT16, BFLOAT16))
 GENERATED = frozenset((FLOAT32, FLOAT16, BFLOAT16, np.dtype(np.float64)))
 # By the types of source and target.
@@ -45,6 +47,8 @@ def astype(x: Any, dtype: Any) -> Any:
         if run:
             result = run(x)
             return result if result.__class__ is np.ndarray else np.asarray(result)
+    elif x.__class__ is not np.ndarray:
+        launch_waiting()
     return x.astype(dtype)
 
 
@@ -118,6 +122,7 @@ def from_formula(
             result = on_gpu[0](args[:count], how, out)
             if result is not None:
                 return result
+            stop_deferring()
         low = next((a.dtype for a in args if getattr(a, "dtype", None) in LOWER), None)
         if low is None and writes_out and out is not None:
             return formula(xp, *args, out=out, **named)

@@ -27,6 +27,12 @@ PLANES = 8  # fewer to planes: lines at distances of powers of two meet in few s
 AHEAD = 1 << 15  # bytes of planes that are loaded into the caches while those before them are read
 IMAGE = ("channels", "depth", "height", "width", "front", "top", "left", "out_depth", "out_height", "out_width", "last",
          "turn", "groups", "element")  # fmt: skip
+# Of `_placed`: channels and pixels of an image, pixels that are turned together; addresses of their places in the bordered image,
+# and of the first and the one behind the last place of each run of zeros, and how many runs; places; a function of `_turn`.
+PLACED = ("channels", "pixels", "together", "places", "edges", "runs", "out_pixels", "turn", "element")
+# Pixels of a row up to which rows are turned together, as a block of the turner has as many, and pixels of an image from which
+# on. As many pixels at a time as have NEAR floats, which stay in a level-one cache, but at least MOST_LINES.
+NARROW, LEAST_PLACED, NEAR, MOST_LINES = 8, 8, 12288, 20
 TRANSPOSE = ("rows", "columns", "chunk", "turn", "element")
 
 
@@ -44,9 +50,8 @@ def bordered(x: np.ndarray, size: tuple, start: tuple, groups: int = 1) -> np.nd
             return lines
         return transposed(x, channels, math.prod(shape)).reshape(count * groups, *shape, channels)
     out = np.empty((count * groups, *size, channels), np.float32)
-    line = size[-1] * channels
-    words = _image_words(channels, tuple(shape), size, start, last, groups, lines.itemsize)
-    parallel(_image(), out.size // line, lines, out, words, grain=-(-COPY // line))
+    kernel, blocks, words, grain, _ = _border((count, channels, *shape), size, start, groups, last, lines.itemsize)
+    parallel(kernel, blocks, lines, out, words, grain=grain)
     return out
 
 
@@ -55,9 +60,9 @@ def prepared_border(x: np.ndarray, size: tuple, start: tuple, groups: int) -> Ca
     count, every, *spatial = x.shape
     channels, shape = every // groups, (count * groups, *size, every // groups)
     if tuple(spatial) != tuple(size) or any(start):
-        line = size[-1] * channels
-        blocks, grain = math.prod(shape) // line, -(-COPY // line)
-        kernel, words = _image(), _image_words(channels, tuple(spatial), size, start, every == 1, groups, x.itemsize)
+        kernel, blocks, words, grain, _ = _border(
+            (count, channels, *spatial), size, start, groups, every == 1, x.itemsize
+        )
     elif every == 1:
         return lambda x: x.reshape(shape)
     else:
@@ -121,13 +126,38 @@ def contiguous(x: np.ndarray) -> np.ndarray:
 
 
 @functools.lru_cache(256)
-def _image_words(
-    channels: int, shape: tuple, size: tuple, start: tuple, last: bool, groups: int, element: int
-) -> np.ndarray:
+def _border(x: tuple, size: tuple, start: tuple, groups: int, last: bool, element: int) -> tuple:
+    """The kernel of `bordered` for x (N, C / groups, *spatial), its pieces of work, its words, how many pieces a thread should at
+    least have, and what the words point into."""
+    count, channels, *spatial = x
+    shape, places = tuple(spatial), math.prod(size)
+    inside = all(low >= 0 and low + n <= full for low, n, full in zip(start, shape, size, strict=True))
+    if not last and inside and shape[-1] <= NARROW and math.prod(shape) >= LEAST_PLACED:
+        return (_placed(), count * groups, *_placed_words(channels, shape, size, start, element))
     missing = 3 - len(size)
     ones, zeros = (1,) * missing, (0,) * missing
     turn = turner(half=element == BFLOAT16.itemsize)
-    return np.array([channels, *ones, *shape, *zeros, *start, *ones, *size, last, turn, groups, element])
+    words = np.array([channels, *ones, *shape, *zeros, *start, *ones, *size, last, turn, groups, element])
+    line = size[-1] * channels
+    return _image(), count * groups * places * channels // line, words, -(-COPY // line), None
+
+
+def _placed_words(
+    channels: int, shape: tuple, size: tuple, start: tuple, element: int
+) -> tuple[np.ndarray, int, tuple[np.ndarray, ...]]:
+    """The words of `_placed`, how many samples a thread should at least have, and what the words point into."""
+    number = np.arange(math.prod(size)).reshape(size)
+    inside = tuple(slice(low, low + n) for low, n in zip(start, shape, strict=True))
+    places = number[inside].reshape(-1).copy()
+    empty = np.ones(size, bool)
+    empty[inside] = False
+    edges = np.flatnonzero(np.diff(empty.reshape(-1), prepend=False, append=False))
+    pixels = len(places)
+    together = -(-pixels // -(-pixels // max(MOST_LINES, NEAR // channels)))
+    turn = turner("scatter", element == BFLOAT16.itemsize)
+    words = np.array([channels, pixels, together, address_of(places), address_of(edges), len(edges) // 2, number.size, turn,
+                      element])  # fmt: skip
+    return words, -(-COPY // (number.size * channels)), (places, edges)
 
 
 @functools.lru_cache(256)
@@ -214,6 +244,22 @@ def _image(code: Code, first: Value, last: Value, arguments: list[Value]) -> Non
                     pixels,
                 ),
             )
+
+
+@native("qqp", vectorize=False)
+def _placed(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    """Bordered images [first, last) of (N · groups, D', H', W', C), from (N · groups, C, D, H, W), whose pixels are inside."""
+    x, out, words = arguments
+    p = code.words(words, PLACED)
+    edges = code.cast(p.edges, "ptr")
+    with code.loop(first, last) as n:
+        target = out + 4 * n * p.out_pixels * p.channels
+        with code.loop(0, p.runs) as run:
+            low, high = (code.load("i64", edges, 2 * run + k) for k in range(2))
+            code.clear(target + 4 * low * p.channels, 4 * (high - low) * p.channels)
+        with code.loop(0, p.pixels, p.together) as at:
+            call(code, p.turn, x + p.element * (n * p.channels * p.pixels + at), p.pixels,
+                 code.minimum(p.pixels - at, p.together), target, p.channels, p.places + 8 * at, p.channels)  # fmt: skip
 
 
 @native("qqp", vectorize=False)

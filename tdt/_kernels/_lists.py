@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt._backend.waiting import refuse_program
 from tdt._kernels import _cuda
 
 MOST = 100  # arrays of a launch: a kernel's parameters have 4 KB
@@ -61,6 +62,7 @@ def parameters(columns: Sequence[Sequence[Any]], start: int = 0) -> Iterator[tup
 
     start: where the first element lies in arrays that hold those of all.
     """
+    refuse_program()  # the addresses are a number for it
     kind = fields(len(columns))
     for lo in range(0, len(columns[0]), MOST):
         parts = [column[lo : lo + MOST] for column in columns]

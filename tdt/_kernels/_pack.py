@@ -1,16 +1,16 @@
 """Packing of matrices into the panels that register tiles read (`_tile`), and turning of blocks; functions without Numba.
 
-Matrices are of float32, or of bfloat16, which is converted to float32 on the way (`half`).
+Matrices are of float32, of bfloat16, which is converted to float32 on the way (`half`), or of float64 (`item` 8).
 
 A panel is [k][columns]: for each k, the elements of a tile's rows or columns lie together. A packer fills as many panels as
 `high` columns need, one after the other (panel p from out + p · count · columns on). It has one of two forms, after the
 order of the elements in memory:
 
     "lines"    element (k, i) lies at source + k · step + i: it is copied; the last panel is filled up with zeros
-    "columns"  element (k, i) lies at source + i · step + k: blocks of 8 × 8 are turned in registers; the last panel is
-               filled up with the last column
+    "columns"  element (k, i) lies at source + i · step + k: blocks of 8 × 8 are turned in registers, of float64 4 × 4; the
+               last panel is filled up with the last column
 
-`turner` gives the function that turns up to eight columns into lines anywhere, without a panel. In a kernel:
+`turner` gives the function that turns up to eight columns (four of float64) into lines anywhere, without a panel. In a kernel:
 
     function = packer("columns", shape.columns, shape.width)    # an argument of the kernel
     ...
@@ -29,50 +29,56 @@ WORDS = ("source", "step", "count", "out", "pitch", "high")
 BLOCK = 8  # rows and columns that are turned at a time
 
 
-def packer(form: str, columns: int, width: int, half: bool = False) -> int:
+def block_of(item: int) -> int:
+    """Rows and columns that are turned at a time, of elements of so many bytes."""
+    return 4 * BLOCK // item
+
+
+def packer(form: str, columns: int, width: int, half: bool = False, item: int = 4) -> int:
     """The address of a function, for `pack`, that fills panels of so many columns.
 
     Args:
         form: "lines" or "columns": which of them are contiguous in memory.
-        width: floats in a vector.
+        width: numbers in a vector.
         half: the matrix is of bfloat16; steps count its elements.
+        item: bytes of an element of the panels.
     """
     assert form in ("lines", "columns"), f"a form is lines or columns, not {form}"
-    name = f"pack_{form}_{columns}x{width}{'_half' * half}"
+    name = f"pack_{form}_{columns}x{width}x{item}{'_half' * half}"
     written = Lines if form == "lines" else Columns
-    return linked(name, [FUNCTION], lambda: written(columns, width, half=half).module)[0]
+    return linked(name, [FUNCTION], lambda: written(columns, width, half=half, item=item).module)[0]
 
 
-def turner() -> int:
-    """The address of a function, for `pack`: element k of column i < high ≤ 8 goes to out[k · pitch + i]."""
-    return linked("turn", [FUNCTION], lambda: Columns(0, BLOCK).module)[0]
+def turner(item: int = 4) -> int:
+    """The address of a function, for `pack`: element k of column i < high ≤ `block_of(item)` goes to out[k · pitch + i]."""
+    return linked(f"turn_{item}", [FUNCTION], lambda: Columns(0, block_of(item), item=item).module)[0]
 
 
 class Source(Routine):
-    """A function that reads a matrix of float32, or of bfloat16 if `half`, as float32."""
+    """A function that reads a matrix of elements of `item` bytes, or of bfloat16 if `half`, as float32."""
 
-    def __init__(self, words: tuple[str, ...], width: int, half: bool, name: str = FUNCTION):
-        super().__init__(words, width, name)
-        self.half, self.size = half, 2 if half else 4
+    def __init__(self, words: tuple[str, ...], width: int, half: bool, name: str = FUNCTION, item: int = 4):
+        super().__init__(words, width, name, item)
+        self.half, self.size = half, 2 if half else item
 
     def element_at(self, address: Any, offset: Any) -> Any:
         """The element at so many bytes after an address."""
-        value = self.builder.load(self.at(address, offset, self.ir.IntType(16) if self.half else self.f32))
+        value = self.builder.load(self.at(address, offset, self.ir.IntType(16) if self.half else self.real))
         if not self.half:
             return value
         return self.builder.bitcast(self.builder.shl(self.builder.zext(value, self.i32), self.i32(16)), self.f32)
 
 
 def elements_at(routine: Routine, address: Any, index: int, count: int, half: bool = False, mask: Any = None) -> Any:
-    """The `count` floats from element `index` on of an array of float32, or bfloat16; zeros where the mask is not set."""
-    builder, ir, size = routine.builder, routine.ir, 2 if half else 4
-    kind = ir.VectorType(ir.IntType(16) if half else routine.f32, count)
+    """The `count` numbers from element `index` on of an array, or one of bfloat16; zeros where the mask is not set."""
+    builder, ir, size = routine.builder, routine.ir, 2 if half else routine.item
+    kind = ir.VectorType(ir.IntType(16) if half else routine.real, count)
     pointer = routine.at(address, size * index, kind)
     if mask is None:
         value = builder.load(pointer)
         value.align = size
     else:
-        name, zeros = f"llvm.masked.load.v{count}{'i16' if half else 'f32'}.p0", ir.Constant(kind, [0] * count)
+        name, zeros = f"llvm.masked.load.v{count}{'i16' if half else f'f{8 * size}'}.p0", ir.Constant(kind, [0] * count)
         value = routine.intrinsic(name, kind, [pointer, routine.i32(size), mask, zeros])
     if not half:
         return value
@@ -85,10 +91,10 @@ class Lines(Source):
     """Copies lines of `high` elements into panels of `columns`, one after the other: eight lines of each panel at a time, so
     that lines are read as streams and panels written in whole cache lines."""
 
-    def __init__(self, columns: int, width: int, name: str = FUNCTION, half: bool = False):
-        super().__init__(WORDS, width, half, name)
+    def __init__(self, columns: int, width: int, name: str = FUNCTION, half: bool = False, item: int = 4):
+        super().__init__(WORDS, width, half, name, item)
         builder, values = self.builder, self.values
-        self.columns, self.line = columns, self.number(4 * columns)
+        self.columns, self.line = columns, self.number(item * columns)
         self.step, self.panel = self.bytes_of(values["step"], self.size), builder.mul(values["count"], self.line)
         panels = builder.udiv(values["high"], self.number(columns))
         rest = builder.urem(values["high"], self.number(columns))
@@ -105,7 +111,7 @@ class Lines(Source):
                     self.copy(*end, count, edge)
                 return [
                     builder.add(source, builder.mul(self.step, self.number(count))),
-                    builder.add(out, self.number(4 * columns * count)),
+                    builder.add(out, self.number(item * columns * count)),
                 ]
 
             return copy
@@ -121,22 +127,23 @@ class Lines(Source):
         after = self.builder.add(source, self.number(self.size * self.columns)), self.builder.add(out, self.panel)
         for u in range(count):
             for k, mask in enumerate(masks):
-                start = k * self.width
+                start, lanes = k * self.width, min(self.width, self.columns - k * self.width)
                 value = elements_at(self, source, start, self.width, self.half, mask)
-                store_lanes(self, value, out, 4 * (u * self.columns + start), min(self.width, self.columns - start))
+                store_lanes(self, value, out, self.item * (u * self.columns + start), lanes)
             source = self.builder.add(source, self.step)
         return list(after)
 
 
 class Columns(Source):
-    """Turns columns into lines: of panels of `columns` elements, one after the other, or, if that is 0, of up to eight,
-    `pitch` apart. Blocks of 16 × 16 where vectors are as long and fill the panel, so that lines are written whole."""
+    """Turns columns into lines: of panels of `columns` elements, one after the other, or, if that is 0, of up to a block's,
+    `pitch` apart. Blocks of whole vectors where these are longer and fill the panel, so that lines are written whole."""
 
-    def __init__(self, columns: int, width: int, name: str = FUNCTION, half: bool = False):
-        self.block = width if columns and columns % width == 0 and width > BLOCK else BLOCK
-        super().__init__(WORDS, self.block, half, name)
+    def __init__(self, columns: int, width: int, name: str = FUNCTION, half: bool = False, item: int = 4):
+        least = block_of(item)
+        self.block = width if columns and columns % width == 0 and width > least else least
+        super().__init__(WORDS, self.block, half, name, item)
         builder, values = self.builder, self.values
-        self.line = self.number(4 * columns) if columns else self.bytes_of(values["pitch"])
+        self.line = self.number(item * columns) if columns else self.bytes_of(values["pitch"])
         self.last = builder.sub(values["high"], self.number(1))
         if columns:
             panels = builder.udiv(builder.add(self.last, self.number(columns)), self.number(columns))
@@ -152,9 +159,9 @@ class Columns(Source):
 
             self.loop(panels, [self.number(0), values["out"]], panel)
         else:
-            full = builder.icmp_signed(">=", values["high"], self.number(BLOCK))
+            full = builder.icmp_signed(">=", values["high"], self.number(least))
             with builder.if_else(full) as (yes, no):
-                for branch, lanes in ((yes, BLOCK), (no, 0)):
+                for branch, lanes in ((yes, least), (no, 0)):
                     with branch:
                         self.group(self.number(0), values["out"], lanes)
         builder.ret_void()
@@ -186,25 +193,25 @@ class Columns(Source):
         blocks = builder.lshr(values["count"], self.number(block.bit_length() - 1))
         state = self.loop(blocks, [self.number(0), out], whole)
         self.loop(builder.and_(values["count"], self.number(block - 1)), state, single)
-        return [builder.add(first, self.number(block)), builder.add(out, self.number(4 * block))]
+        return [builder.add(first, self.number(block)), builder.add(out, self.number(self.item * block))]
 
 
 def turned(routine: Routine, addresses: list[Any], half: bool = False, mask: Any = None) -> list[Any]:
-    """The vectors of so many floats at these addresses, 8 or 16 of them, or of bfloat16, as a block turned.
+    """The vectors of so many numbers at these addresses, 4, 8 or 16 of them, or of bfloat16, as a block turned.
 
     Elements whose mask is not set are not read.
 
-    A quarter of a vector's 128 bits is loaded at a time: rows i, i + 4, … become the parts of one vector. So four rows are turned
-    by eight shuffles within parts, where shuffles of whole vectors would take twice as many.
+    Parts of 128 bits are loaded: with four floats in each, rows i, i + 4, … become the parts of one vector. So four rows are
+    turned by eight shuffles within parts, where shuffles of whole vectors would take twice as many.
     """
-    ir, block, part = routine.ir, len(addresses), 4
-    kind = ir.VectorType(routine.f32, block)
+    ir, block, part = routine.ir, len(addresses), 16 // routine.item
+    kind, letter = ir.VectorType(routine.real, block), f"f{8 * routine.item}"
 
     def joined(parts: list[Any]) -> Any:
         value = ir.Constant(kind, ir.Undefined)
         for i, each in enumerate(parts):
             arguments = [value, each, ir.Constant(routine.i64, part * i)]
-            value = routine.intrinsic(f"llvm.vector.insert.v{block}f32.v{part}f32", kind, arguments)
+            value = routine.intrinsic(f"llvm.vector.insert.v{block}{letter}.v{part}{letter}", kind, arguments)
         return value
 
     lines = []
@@ -217,14 +224,16 @@ def turned(routine: Routine, addresses: list[Any], half: bool = False, mask: Any
 
 
 def turned_parts(routine: Routine, rows: list[Any]) -> list[Any]:
-    """Four vectors, of which each 128 bits are the rows of a block of 4 × 4, with these blocks turned."""
-    block, part = rows[0].type.count, 4
+    """Four vectors, of which each 128 bits are the rows of a block of 4 × 4, with these blocks turned; two of float64."""
+    block, part = rows[0].type.count, len(rows)
 
     def shuffled(a: Any, b: Any, order: list[int]) -> Any:
         """Of each part of a, and the same of b, counted from 4 on, these elements."""
         places = [start + (block - part if e >= part else 0) + e for start in range(0, block, part) for e in order]
         return shuffle(routine, a, b, places)
 
+    if part == 2:
+        return [shuffled(*rows, order) for order in ([0, 2], [1, 3])]
     low, high = [0, 4, 1, 5], [2, 6, 3, 7]
     pairs = [shuffled(rows[i], rows[i + 1], order) for order in (low, high) for i in (0, 2)]
     left, right = [0, 1, 4, 5], [2, 3, 6, 7]
@@ -266,7 +275,7 @@ def store_lanes(routine: Routine, value: Any, address: Any, offset: int, count: 
         if count & size:
             order = ir.Constant(ir.VectorType(ir.IntType(32), size), list(range(start, start + size)))
             part = builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), order)
-            routine.write(part, address, offset + 4 * start)
+            routine.write(part, address, offset + routine.item * start)
             start += size
 
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._dots import SIDE, STEP_BYTES, TILE, TILE_BYTES, WAYS, Rows
+from tdt._kernels._pair_blocks import ACROSS, BLOCK_BYTES, DEPTH, DOWN, ahead, block_of, finish
 from tdt._kernels._pairs import Offsets, pack_tile
-from tdt._kernels.bfloat16_cpu import ACROSS, BLOCK_BYTES, DEPTH, DOWN, finish
 
 
-@native("qqqqqqqqqqqq")
+@native("qqqqqqqqqqqqq")
 def windows_times(code: Code, first: Value, last: Value, arguments: list[Value], way: str) -> None:
     """Blocks of the product of windows and weights, rounded to bfloat16.
 
     Arguments: addresses of the image's first element, past its last one, of the offsets of windows, of the pitch of each 16 of
     them (0: they are copied), of (offset, count) of each step, of the packed weights, the result and the bias; windows, columns,
-    panels of the weights, steps.
+    panels of the weights, steps; whether neighbouring pieces of work have the same columns, else the same windows.
     """
-    image, end, windows, pitches, table, weights, result, bias, rows, columns, across, steps = arguments
+    image, end, windows, pitches, table, weights, result, bias, rows, columns, across, steps, by_columns = arguments
     dots = WAYS[way](code)
     sums = code.array("float", DOWN * ACROSS * SIDE * SIDE)
     complete = code.array("float", SIDE * SIDE)
@@ -31,12 +31,10 @@ def windows_times(code: Code, first: Value, last: Value, arguments: list[Value],
         code.store(code.value(k * STEP_BYTES, "i64"), own, 2 * k)
     window_table, step_table, pitch_table = (code.cast(each, "ptr") for each in (windows, table, pitches))
     down = (rows + (SIDE - 1)) // SIDE
-    blocks_across = (across + (ACROSS - 1)) // ACROSS
+    blocks_down, blocks_across = (down + (DOWN - 1)) // DOWN, (across + (ACROSS - 1)) // ACROSS
     dots.begin()
     with code.loop(first, last) as piece:
-        row = piece // blocks_across
-        column = (piece - row * blocks_across) * ACROSS
-        row = row * DOWN
+        row, column = block_of(code, piece, blocks_down, blocks_across, by_columns)
         high = code.minimum(down - row, DOWN)
         with code.loop(0, steps, DEPTH) as begin:
             count = code.minimum(steps - begin, DEPTH)
@@ -46,11 +44,13 @@ def windows_times(code: Code, first: Value, last: Value, arguments: list[Value],
                 with code.when(code.load("i64", pitch_table, tile) == 0), code.loop(0, count) as step:
                     offsets = Offsets(code, "deep", window_table, step_table, tile * TILE, rows, begin + step)
                     pack_tile(code, "deep", False, image, end, offsets, element, to + step * STEP_BYTES)
-            with code.loop(0, code.minimum(across - column, ACROSS)) as j, code.loop(0, high) as i:
+            with code.loop(0, high) as i, code.loop(0, code.minimum(across - column, ACROSS)) as j:
                 block = code.at("i8", sums, (j * DOWN + i) * BLOCK_BYTES)
                 b = code.cast(weights + ((column + j) * steps + begin) * STEP_BYTES, "ptr")
                 copied = copies + i * (DEPTH * STEP_BYTES)
                 ends = begin + count == steps
+                with code.when(ends):
+                    ahead(code, ((row + i) * SIDE, (column + j) * SIDE), rows, result, columns)
                 out = code.select(ends, complete, block)
                 left = []
                 for half in range(2):
@@ -69,6 +69,6 @@ def windows_times(code: Code, first: Value, last: Value, arguments: list[Value],
                 else:
                     dots.block(code.cast(copied, "ptr"), b, count, block, begin == 0, out)
                 with code.when(ends):
-                    finish(code, complete, ((row + i) * SIDE, (column + j) * SIDE), (rows, columns), result, columns, bias,
+                    finish(dots, complete, ((row + i) * SIDE, (column + j) * SIDE), (rows, columns), result, columns, bias,
                            code.value(0, "i64"))  # fmt: skip
     dots.end()

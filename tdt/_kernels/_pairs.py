@@ -133,6 +133,78 @@ def turned(code: Code, rows: list[Value]) -> list[Value]:
     return rows
 
 
+@native("qqqq")
+def pack_cells(code: Code, first: Value, last: Value, arguments: list[Value], cells: int, forward: bool) -> None:
+    """The weights (rows, columns, cells) of a convolution as a right operand, both sizes multiples of 32, from where they lie.
+
+    A piece is 32 rows of 32 columns. Arguments: addresses of the weights and of the result; rows and columns in blocks of 32.
+
+    Args:
+        cells: an odd number: 32 numbers from any place on are of as many columns, so that the numbers of a cell lie in
+            different elements of the vectors that hold a row, and are brought together before they are put in order.
+        forward: lines are the rows, steps (cell, 32 columns); else lines are the columns, steps (cell from the last, 32 rows).
+    """
+    source, out, down, across = arguments
+    scratch = code.array("i16", cells * SIDE * SIDE)
+    with code.loop(first, last) as piece:
+        row = piece // across
+        column = piece - row * across
+        with code.loop(0, SIDE) as r:
+            start = code.cast(source + ((row * SIDE + r) * across + column) * (2 * SIDE * cells), "ptr")
+            vectors = [code.load("i16", start, SIDE * k, SIDE) for k in range(cells)]
+            for cell in range(cells):
+                places = [column * cells + cell for column in range(SIDE)]
+                found = vectors[0]
+                for k in range(1, cells):
+                    elements = {place % SIDE for place in places if place // SIDE == k}
+                    bits = ", ".join(f"i1 {int(e in elements)}" for e in range(SIDE))
+                    found = code.select(Value(code, f"<{bits}>", f"<{SIDE} x i1>"), vectors[k], found)
+                ordered = code.shuffle(found, found, [place % SIDE for place in places])
+                code.store(ordered, scratch, (r + cell * SIDE) * SIDE)
+        with code.loop(0, cells) as cell:
+            block = code.at("i8", scratch, cell * (2 * SIDE * SIDE))
+            step = row * (across * cells) + cell * across + column
+            if not forward:
+                step = column * (down * cells) + ((cells - 1) - cell) * down + row
+            for half in range(2):
+                if forward:
+                    pairs = [code.load("i32", block, (half * TILE + k) * PAIRS, TILE) for k in range(TILE)]
+                    tile = turned(code, pairs)
+                else:
+                    words = [
+                        code.cast(code.load("i16", block, k * SIDE + half * TILE, TILE), "i32", signed=False)
+                        for k in range(SIDE)
+                    ]
+                    tile = [words[2 * p] | (words[2 * p + 1] << 16) for p in range(PAIRS)]
+                to = code.cast(out + step * STEP_BYTES + half * TILE_BYTES, "ptr")
+                for k, line in enumerate(tile):
+                    code.store(line, to, k * PAIRS)
+
+
+@native("qqqqqqqq")
+def place_rows(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    """Channels of 16-bit numbers, a piece each, whose rows are copied to their places among zeros.
+
+    Arguments: addresses of the source, of the result, and of a table with each row's offset in the one and in the other; rows;
+    numbers in a row; bytes from a channel to the next in the source and in the result; numbers in a channel of the result.
+    """
+    source, out, table, rows, width, source_step, out_step, length = arguments
+    table = code.cast(table, "ptr")
+    with code.loop(first, last) as channel:
+        begin, target = source + channel * source_step, out + channel * out_step
+        whole = code.cast(target, "ptr")
+        zero = code.value(0, "i16")
+        code.vectors(length, SIDE, lambda at, _, size: code.store(code.splat(zero, size), whole, at))
+        with code.loop(0, rows) as row:
+            there, to = (code.cast(base + code.load("i64", table, row * 2 + k), "ptr")
+                         for k, base in enumerate((begin, target)))  # fmt: skip
+
+            def copy(at: Value, _: int, size: int, there: Value = there, to: Value = to) -> None:
+                code.store(code.load("i16", there, at, size), to, at)
+
+            code.vectors(width, SIDE, copy, narrows=True)
+
+
 @native("q" * 12)
 def turn(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
     """Pieces of matrices of 16-bit numbers that are transposed: 32 rows of one, a cache line of each row of the result.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +13,7 @@ from tdt._backend.layout import to_last
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._layout import COPY
 from tdt._kernels._pack import packer
-from tdt._kernels._pool import parallel
+from tdt._kernels._pool import parallel, stays_on_caller
 from tdt._kernels._tile import Shape, call
 from tdt._kernels._turn import turner
 
@@ -103,24 +105,42 @@ def panels(code: Code, first: Value, last: Value, arguments: list[Value]) -> Non
 def lined_up(y: np.ndarray, groups: int, depth: int, shape: Shape) -> np.ndarray:
     """(N, C, *spatial) as (blocks of `depth` windows, groups, panels, windows of the block, columns), flat."""
     last = not y.flags.c_contiguous
-    y = np.ascontiguousarray(to_last(y)) if last else y
-    count, channels = len(y), y.shape[-1 if last else 1]
-    columns, pixels = channels // groups, y.size // (len(y) * channels)
-    in_group = -(-columns // shape.columns)
-    space = np.zeros if columns % shape.columns and not last else np.empty
-    out = space(count * pixels * groups * in_group * shape.columns, np.float32)
-    words = _lined_up_words(count * pixels, pixels, columns, groups, depth, last, shape)
-    parallel(_line_up(), -(-count * pixels // depth), y, out, words, grain=-(-COPY // (depth * channels)))
+    size, filled, blocks, grain, words = _lining_up(y.shape, groups, depth, last, shape)
+    out = (np.empty if filled else np.zeros)(size, np.float32)
+    parallel(_line_up(), blocks, np.ascontiguousarray(to_last(y)) if last else y, out, words, grain=grain)
     return out
 
 
+def prepared_lines(y: np.ndarray, groups: int, depth: int, shape: Shape) -> Callable[[np.ndarray], np.ndarray] | None:
+    """`lined_up` as a function of contiguous arrays like y; None where several threads compute it."""
+    size, filled, blocks, grain, words = _lining_up(y.shape, groups, depth, False, shape)
+    if not stays_on_caller(blocks, grain):
+        return None
+    run, space = _line_up().with_last(blocks, words), np.empty if filled else np.zeros
+
+    def compute(y: np.ndarray) -> np.ndarray:
+        out: np.ndarray = space(size, np.float32)
+        run(y, out)
+        return out
+
+    return compute
+
+
 @functools.lru_cache(256)
-def _lined_up_words(
-    windows: int, pixels: int, columns: int, groups: int, depth: int, last: bool, shape: Shape
-) -> np.ndarray:
-    in_group = -(-columns // shape.columns)
+def _lining_up(y: tuple, groups: int, depth: int, last: bool, shape: Shape) -> tuple[int, bool, int, int, np.ndarray]:
+    """Numbers of `lined_up`, whether all are written, its pieces of work, how many a thread should at least have; its words."""
+    columns, pixels = y[1] // groups, math.prod(y[2:])
+    in_group, windows = -(-columns // shape.columns), y[0] * pixels
     function = packer("lines", shape.columns, shape.width) if last else turner()
-    return np.array([windows, pixels, columns, in_group, groups, depth, shape.columns, last, function])
+    words = np.array([windows, pixels, columns, in_group, groups, depth, shape.columns, last, function])
+    filled = last or columns % shape.columns == 0
+    return (
+        windows * groups * in_group * shape.columns,
+        filled,
+        -(-windows // depth),
+        -(-COPY // (depth * y[1])),
+        words,
+    )
 
 
 @native("qqp", vectorize=False)

@@ -29,7 +29,7 @@ MOST_PARTS = 64  # into which targets are divided, unless the border must not be
 # takes to pack the weights for parts, as they are packed once more than when each piece has all of them.
 ROWS, PIECE, BEGUN, WRITTEN, LINE, COPIED, PACKED = 8, 192, 3, 24, 8, 0.1, 2
 # Multiply-adds that take as long as to add a row of windows, and each of a row; by how much that has to be faster.
-WINDOW_ROW, WINDOW, FASTER = 150, 8, 1.3
+WINDOW_ROW, WINDOW, FASTER = 150, 8, 1.1
 
 
 class Phase(NamedTuple):

@@ -38,6 +38,10 @@ CHUNKS = (64, 32, 16, 8)  # floats of a pixel in the buffer, the first with whic
 ENOUGH, ENOUGH_SUMMED = 4, 2  # rows of targets; of a weight gradient's, which takes the widest chunks if none has them
 PIECES = 8  # of a weight gradient's work, where there are as many samples: threads have equal shares of them
 SUMMED = 10  # vectors of sums in a tile, at most, where there are 16 registers
+INDEPENDENT = 8  # vectors of sums that do not wait for each other: a "spread" tile has no more rows than they take
+PAIRED = (
+    12  # sums of a "spread" tile of a vector of targets up to which two vectors are summed together, with 32 registers
+)
 WRITTEN_OUT = 12  # products of a weight gradient with one vector of y, at most
 
 
@@ -57,6 +61,7 @@ def function(kind: PixelKind) -> NativeKernel:
     pairs = "-".join("x".join(map(str, part)) for part in (*kind[1:5], kind.tile))
     parts = (
         f"pixels-{kind.what}-{pairs}-{kind.form}-{kind.per}-{kind.pixel}-{kind.out}-{kind.vector}{'p' * kind.planes}"
+        f"{f'-{kind.together}' * (kind.together > 1)}"
     )
     [address] = linked(parts, [name], write)
     return NativeKernel(parts, address, "q" * len(WORDS[name]))
@@ -187,9 +192,15 @@ def _values_plan(
     if vector > 8 and (form is None or groups * outer < vector):
         vector, form = 8, _form(inner, outer, 8)
     down, across = (1, 1) if what == "input" else stride
-    tile = _tile(targets, stride[1] if what == "input" else 1, vector)
+    tile = _tile(targets, stride[1] if what == "input" else 1, vector, form == "spread")
     if form == "spread":
-        return _cut(how, targets, inner, outer, groups, tile, targets[0], vector)
+        plan = _cut(how, targets, inner, outer, groups, tile, targets[0], vector)
+        phases = stride[1] if what == "input" else 1
+        if plan is None or plan.kind.vector < 16 or plan.group_vectors % 2:
+            return plan
+        if math.prod(plan.kind.tile) * phases <= PAIRED:
+            plan = plan._replace(kind=plan.kind._replace(together=2))
+        return plan
     lines, columns = (tile[0] - 1) * down + taps(*how).span[0], (tile[1] - 1) * across + _reach(how)
     if form is None or math.prod(kernel) > MOST_CELLS or lines * columns > MOST_READ:
         return None
@@ -261,11 +272,11 @@ def _even(n: int, most: int) -> int:
     return -(-n // -(-n // most))
 
 
-def _tile(targets: tuple, phases: int, vector: int) -> tuple[int, int]:
+def _tile(targets: tuple, phases: int, vector: int, spread: bool) -> tuple[int, int]:
     """Rows and columns of a tile."""
     most = max(1, (2 * SUMMED if vector == 16 else SUMMED) // phases)
     wide = _even(targets[1], most)
-    return _even(targets[0], max(1, most // wide)), wide
+    return _even(targets[0], max(1, (INDEPENDENT // phases if spread else most) // wide)), wide
 
 
 def weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,

@@ -125,18 +125,30 @@ class Values(Pixels):
         raise NotImplementedError
 
     def targets(self, v: Any, start: Any, row: Any, column: Any, target: Any, channel: Any) -> None:
-        """A tile of vector v of the targets, from `channel` on. start: address, or offset, of the sources of its first target."""
+        """A tile of vector v of the targets, from `channel` on, and of those together with it.
+
+        start: address, or offset, of the sources of its first target.
+        """
         value = self.value
         group, inside = (f(v, value("group_vectors")) for f in (self.divided, self.rest))
         place = self.add(self.mul(group, value("weight_group")), self.mul(inside, value("weight_vector")))
-        weight, bias = self.at(value("weight"), place), self.load(self.at(value("bias"), channel))
+        weight = self.at(value("weight"), place)
+        starts = [self.add(channel, i * self.width) for i in range(self.kind.together)]
+        bias = [self.load(self.at(value("bias"), first)) for first in starts]
         for phase in range(len(self.taps.phases)):
-            self.write(phase, self.sums(phase, start, weight, bias), row, column, self.at(target, channel))
+            sums = self.sums(phase, start, weight, bias)
+            for i, first in enumerate(starts):
+                own = sums[i * self.tile_sums : (i + 1) * self.tile_sums]
+                self.write(phase, own, row, column, self.at(target, first))
 
-    def sums(self, phase: int, start: Any, weight: Any, bias: Any) -> list[Any]:
-        """Sums of a tile: for each row, column phase and column."""
-        high, wide = self.kind.tile
-        sums = [bias] * (high * self.column_phases * wide)
+    @property
+    def tile_sums(self) -> int:
+        """Sums of a tile of one vector of the targets."""
+        return self.kind.tile[0] * self.column_phases * self.kind.tile[1]
+
+    def sums(self, phase: int, start: Any, weight: Any, bias: list[Any]) -> list[Any]:
+        """Sums of a tile: for each vector of targets, row, column phase and column."""
+        sums = [each for each in bias for _ in range(self.tile_sums)]
         if self.kind.form != "spread":
             return self.products(phase, start, weight, sums)
         step = self.builder.shl(self.value("weight_step"), self.number(2))
@@ -159,10 +171,11 @@ class Values(Pixels):
                 for r in range(high):
                     for tap in taps:
                         if r * self.down + tap.row == line:
-                            w = self.load(self.at(weight, self.place(tap, t)))
-                            for c in range(wide):
-                                k = (r * self.column_phases + tap.target_phase) * wide + c
-                                met.setdefault(c * self.across + self.column(tap), []).append((w, k))
+                            for i in range(self.kind.together):
+                                w = self.load(self.at(weight, self.place(tap, t) + i * self.width))
+                                for c in range(wide):
+                                    k = i * self.tile_sums + (r * self.column_phases + tap.target_phase) * wide + c
+                                    met.setdefault(c * self.across + self.column(tap), []).append((w, k))
                 for column in sorted(met):
                     x = self.read(self.source(start, line, column), t)
                     for w, k in met[column]:
@@ -315,7 +328,7 @@ class Buffered(Values):
                     of_all = self.divided(channel, self.width)
                     self.targets(of_all, start, self.add(row, r), b, target, channel)
 
-                self.loop(0, self.divided(self.target_here, self.width), 1, vector)
+                self.loop(0, self.divided(self.target_here, self.width), self.kind.together, vector)
 
             self.loop(0, value("columns"), wide, some_columns)
 

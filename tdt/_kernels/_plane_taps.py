@@ -65,6 +65,7 @@ class PixelKind(NamedTuple):
         pixel: floats from one pixel of the buffer to the next; 0 where images are read where they lie.
         out: of "weights", targets in a chunk of channels; else floats from the weights of a cell to those of the next.
         planes: images are contiguous instead, and turned as they are copied to the buffer; only of "weights".
+        together: vectors of targets, of one group, that a tile has; only of "spread" results and input gradients.
     """
 
     what: str
@@ -79,6 +80,7 @@ class PixelKind(NamedTuple):
     out: int
     vector: int
     planes: bool
+    together: int = 1
 
 
 class Tap(NamedTuple):

@@ -22,6 +22,7 @@ import ctypes
 import os
 import threading
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -155,7 +156,7 @@ class _Pool:
     """Threads, and the state that they share with whoever holds `busy`."""
 
     def __init__(self, threads: int):
-        _keep_blas_on_one_thread()
+        keep_blas_on_one_thread(np)
         self.busy = threading.Lock()
         self.threads = threads
         self.pipe = os.pipe()
@@ -276,7 +277,7 @@ def set_num_threads(threads: int) -> None:
         raise RuntimeError(f"set_num_threads expects a positive integer, got {threads!r}")
     THREADS.set(threads)
     forget()  # calls that were found for arrays of one thread
-    _keep_blas_on_one_thread()
+    keep_blas_on_one_thread(np)
 
 
 def single_threaded() -> None:
@@ -284,26 +285,27 @@ def single_threaded() -> None:
     set_num_threads(1)
 
 
-def _keep_blas_on_one_thread() -> None:
-    """Let NumPy's BLAS leave the other cores to the pool."""
-    for address in blas_functions(
-        ("scipy_openblas_set_num_threads64_", "openblas_set_num_threads64_", "openblas_set_num_threads")
-    ):
+SET_THREADS = tuple(f"{prefix}openblas_set_num_threads{suffix}" for prefix in ("scipy_", "") for suffix in ("64_", ""))
+
+
+def keep_blas_on_one_thread(package: ModuleType) -> None:
+    """Let the BLAS of NumPy or SciPy leave the other cores to the pool."""
+    for address in blas_functions(SET_THREADS, package):
         ctypes.CFUNCTYPE(None, ctypes.c_int)(address)(1)
 
 
-def blas_functions(names: Sequence[str]) -> list[int]:
-    """Of each BLAS that NumPy's wheel carries, the address of the first of these functions that it has.
+def blas_functions(names: Sequence[str], package: ModuleType = np) -> list[int]:
+    """Of each BLAS that the wheel of NumPy or SciPy carries, the address of the first of these functions that it has.
 
-    Empty where NumPy was built with another one.
+    Empty where the package was built with another one.
     """
     from pathlib import Path
 
-    home = Path(np.__file__).parent
+    home = Path(str(package.__file__)).parent
     found = []
-    for folder in (home.parent / "numpy.libs", home / ".dylibs"):
+    for folder in (home.parent / f"{package.__name__}.libs", home / ".dylibs"):
         for path in folder.glob("*openblas*"):
-            library = ctypes.CDLL(str(path))  # already loaded by NumPy: the same copy
+            library = ctypes.CDLL(str(path))  # already loaded by the package: the same copy
             known = [getattr(library, name) for name in names if hasattr(library, name)]
             found += [ctypes.cast(function, ctypes.c_void_p).value for function in known[:1]]
     return found

@@ -1,12 +1,14 @@
 """Whether objects refer to the same objects as before, as machine code finds out.
 
-It compares addresses: of the items of lists, of the keys and values of dictionaries, and of what slots of objects hold. The
-objects are kept, so that no other one has their address. A loop in Python takes ten times as long.
+It compares addresses: of the items of lists, of the keys and values of dictionaries, and of what slots of objects hold; of
+sets only whether they are empty, and of arrays their bytes. The objects are kept, so that no other one has their address. A
+loop in Python takes ten times as long.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from itertools import chain
 from types import CellType, FunctionType
 from typing import Any
@@ -17,8 +19,9 @@ from tdt._kernels._addresses import address_of, from_address
 from tdt._kernels._builtin_code import BuiltIn, linked_built_in
 from tdt._kernels._code import Value
 
-LIST, DICT, ITEM, SLOT = range(4)
-RECORD = 4  # words: the kind, the address, how many values or the key, the place of the first value
+LIST, DICT, ITEM, SLOT, SET, ARRAY = range(6)
+# Words: the kind, the address, how many values or bytes or the key, the place of the first value.
+RECORD = 4
 HOLD = "tdt_hold"
 COUNT, RECORDS, VALUES = range(3)  # words of its `self`
 MISSING = object()
@@ -46,11 +49,13 @@ class References:
         return self._call()
 
     def container(self, value: Any) -> None:
-        """The items of a list, or the keys and values of a dictionary, in the order of `dict`."""
+        """The items of a list, the keys and values of a dictionary, in the order of `dict`, or those of an empty set: none."""
         if isinstance(value, dict):
             self._append(DICT, value, len(value), [*chain.from_iterable(dict.items(value))])
         elif isinstance(value, list):
             self._append(LIST, value, len(value), list(value))
+        elif isinstance(value, set) and not value:
+            self._append(SET, value, 0, [])
         else:
             self.complete = False
 
@@ -77,6 +82,12 @@ class References:
             self.complete = False
             return
         self._append(SLOT, value, 0, [found], place or 0)
+
+    def array(self, value: np.ndarray, known: np.ndarray) -> None:
+        """The bytes of an array, which must be those of another one, each without gaps between its elements."""
+        self._records.append((ARRAY, address_of(value), value.nbytes, len(self._values)))
+        self._values.append(address_of(known))
+        self._held += value, known
 
     def _append(self, kind: int, value: Any, count: int, found: list[Any], place: int = 0) -> None:
         self._records.append((kind, id(value) + place, count, len(self._values)))
@@ -122,11 +133,23 @@ class _Hold(BuiltIn):
         with code.loop(0, self.word(COUNT)) as r:
             kind, address, self.size, self.start = (code.load("i64", records, r * RECORD + k) for k in range(RECORD))
             self.owner = code.cast(address, "ptr")
-            cases = {LIST: self.items, DICT: self.entries, ITEM: self.item, SLOT: self.slot}
-            code.choose(kind == LIST, cases[LIST], lambda: code.choose(
-                kind == DICT, cases[DICT], lambda: code.choose(kind == ITEM, cases[ITEM], cases[SLOT])
-            ))  # fmt: skip
+            cases = [
+                (LIST, self.items),
+                (DICT, self.entries),
+                (ITEM, self.item),
+                (SLOT, self.slot),
+                (SET, self.no_items),
+            ]
+            self.choose(kind, [*cases, (ARRAY, self.bytes)])
         self.end(self.truth(1))
+
+    def choose(self, kind: Value, cases: list[tuple[int, Callable[[], None]]]) -> None:
+        """Compare what a record of a kind names. The last case is that of all other kinds."""
+        (first, compare), *others = cases
+        if others:
+            self.code.choose(kind == first, compare, lambda: self.choose(kind, others))
+        else:
+            compare()
 
     def truth(self, value: int) -> Value:
         """True for 1, False for 0."""
@@ -158,9 +181,19 @@ class _Hold(BuiltIn):
             self.compare(code.load("i64", self.key), i * 2)
             self.compare(code.load("i64", self.found), i * 2 + 1)
 
+    def no_items(self) -> None:
+        """Those of an empty set."""
+        self.fail(self.code.function("PySet_Size", "i64", self.owner) != 0)
+
     def item(self) -> None:
         """One of a dictionary."""
         self.compare(self.code.function("PyDict_GetItem", "i64", self.owner, self.code.cast(self.size, "ptr")))
+
+    def bytes(self) -> None:
+        """Those of an array."""
+        code = self.code
+        known = code.cast(code.load("i64", self.values, self.start), "ptr")
+        self.fail(code.function("memcmp", "i32", self.owner, known, self.size) != 0)
 
     def slot(self) -> None:
         """A place in an object."""

@@ -17,6 +17,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 MOST_SAVED = 4096  # choices of a kernel by shape
 
 
+# Plans, ufuncs, programs and kernels that calls have found; emptied when a kernel is switched or the default dtype changes.
+UFUNCS: list[dict] = []
+
+
 class Switches:
     """Which kernels may be used.
 
@@ -26,20 +30,25 @@ class Switches:
         tf32: products of float32 on a GPU may round their operands to ten bits: see `tdt.set_float32_matmul_precision`.
         cudnn: convolutions on a GPU may be cuDNN's, and these may round float32 operands if `conv_tf32`: see
             `tdt.backends.cudnn`.
+        changes: how often one was set.
     """
 
-    __slots__ = ("kernels", "winograd", "tf32", "cudnn", "conv_tf32")
+    __slots__ = ("kernels", "winograd", "tf32", "cudnn", "conv_tf32", "changes")
+    changes: int
 
     def __init__(self) -> None:
+        object.__setattr__(self, "changes", 0)
         self.kernels = os.environ.get("TDT_KERNELS", "") != "reference"
         self.winograd = os.environ.get("TDT_WINOGRAD", "") != "0"
         self.tf32 = False
         self.cudnn = self.conv_tf32 = True
 
+    def __setattr__(self, name: str, on: bool) -> None:
+        object.__setattr__(self, name, on)
+        object.__setattr__(self, "changes", self.changes + 1)
+        forget()
 
-SWITCHES = Switches()
-# Plans, ufuncs and kernels that calls have found; emptied when kernels are switched or the default dtype changes.
-UFUNCS: list[dict] = []
+
 FEW_CALLS = 100  # with small arrays, for which no code is loaded
 
 
@@ -51,7 +60,6 @@ def enabled() -> bool:
 def enable(on: bool) -> None:
     """Switch all kernels."""
     SWITCHES.kernels = on
-    forget()
 
 
 def winograd_enabled() -> bool:
@@ -62,7 +70,6 @@ def winograd_enabled() -> bool:
 def enable_winograd(on: bool) -> None:
     """Allow or forbid Winograd's algorithm."""
     SWITCHES.winograd = on
-    forget()
 
 
 def allow_tf32(on: bool) -> None:
@@ -74,6 +81,9 @@ def forget() -> None:
     """Let calls find their plans, ufuncs and kernels again."""
     for found in UFUNCS:
         found.clear()
+
+
+SWITCHES = Switches()
 
 
 class Found(dict):
@@ -176,11 +186,14 @@ class ByShape(tuple[Kernel, ...]):
 
     def __init__(self, kernels: Sequence[Kernel]):
         self._found: dict[tuple, Kernel | None] = {}
+        self._calls: dict[tuple, Callable | None] = {}
+        UFUNCS.append(self._calls)
 
     def first(self, arrays: Sequence[Any], attributes: dict) -> Kernel | None:
         """The first that applies."""
-        kinds = [None if a is None else (a.shape, a.strides, a.dtype) for a in arrays]
-        key = (SWITCHES.kernels, SWITCHES.winograd, *kinds, *attributes.items())
+        return self._first(_key_of(arrays, attributes), arrays, attributes)
+
+    def _first(self, key: tuple, arrays: Sequence[Any], attributes: dict) -> Kernel | None:
         try:
             return self._found[key]
         except KeyError:
@@ -188,6 +201,27 @@ class ByShape(tuple[Kernel, ...]):
                 self._found.clear()
             found = self._found[key] = next((each for each in self if each.when(arrays, attributes)), None)
             return found
+
+    def call(self, *arrays: Any, **attributes: Any) -> Callable | None:
+        """The first that applies as a function of such arrays, from the second call on with all that it prepares; or None."""
+        key = _key_of(arrays, attributes)
+        if call := self._calls.get(key):
+            return call
+        found = self._first(key, arrays, attributes)
+        if found is None:
+            return None
+        prepare = getattr(found.function, "prepare", None) if key in self._calls else None
+        prepared = prepare and prepare(*arrays, **attributes, recorded=True)
+        call = prepared or functools.partial(found.function, **attributes)
+        if len(self._calls) >= MOST_SAVED:
+            self._calls.clear()
+        self._calls[key] = call if key in self._calls else None
+        return call
+
+
+def _key_of(arrays: Sequence[Any], attributes: dict) -> tuple:
+    kinds = [None if a is None else (a.shape, a.strides, a.dtype) for a in arrays]
+    return (SWITCHES.kernels, SWITCHES.winograd, *kinds, *attributes.items())
 
 
 def chosen(kernels: Sequence[Kernel], xp: Any, *arrays: Any, **attributes: Any) -> Callable | None:

@@ -160,11 +160,18 @@ def _sort_packed(row: Row) -> Value:
 def _sort_row(code: Code, operands: list[Operand], n: Value, letter: str, descending: bool) -> None:
     x, values, indices = operands
     row = Row(code, letter, x, n, descending)
-    row.read()
 
     def put(i: Value, place: Value) -> None:
         code.store(row.value(i), values.place(code, place))
         code.store(i, indices.place(code, place))
+
+    _put_in_order(row, put)
+
+
+def _put_in_order(row: Row, put: Callable[[Value, Value], None]) -> None:
+    """`put(i, place)` for each element: its index, and its place in order."""
+    code, n = row.code, row.n
+    row.read()
 
     def many() -> None:
         if row.packed:
@@ -283,6 +290,27 @@ def row_median(code: Code, operands: list[Operand], sizes: list[Value], letter: 
     if not nan:
         rank = code.select(good < n, good, rank)
     _put_of_rank(code, row, rank, value, index)
+
+
+@generalized("(n)->(),()")
+def row_mode(code: Code, operands: list[Operand], sizes: list[Value], letter: str) -> None:
+    """The most frequent element, the smallest of equally frequent ones, and the last index at which it occurs."""
+    x, value, index = operands
+    (n,) = sizes
+    row, order = Row(code, letter, x, n, False), code.array("i64", MOST)
+    _put_in_order(row, lambda i, place: code.store(i, order, place))
+    run, most, at = (code.variable("i64", 0) for _ in range(3))  # `run`: how many equal elements there are up to one
+    before = code.variable("i64", code.load("i64", order, 0))
+    with code.loop(0, n) as place:
+        i = code.load("i64", order, place)
+        one, other = (code.load(row.element, x.place(code, k)) for k in (i, before.get()))
+        run.set(code.select(one == other, run.get() + 1, 1))  # a nan is no other's equal
+        more = run.get() > most.get()
+        most.set(code.select(more, run.get(), most.get()))
+        at.set(code.select(more, i, at.get()))
+        before.set(i)
+    code.store(row.value(at.get()), value.address)
+    code.store(at.get(), index.address)
 
 
 @generalized("(n),()->(),()")

@@ -41,7 +41,7 @@ class Table:
         self.blocks = int(blocks[-1])
         self.like = np.empty(0, first[0].dtype)
         self.columns = columns
-        self._numbers, self._write = np.empty((0, 0)), Struct("").pack_into
+        self._shape, self._numbers, self._write = (0, 0), np.empty((0, 0)), Struct("").pack_into
         self._array_refs: dict[int, list[ref]] = {}
         for number, column in enumerate(columns):
             if column is not None:
@@ -60,15 +60,16 @@ class Table:
         return Table([arrays if k == number else column for k, column in enumerate(self.columns)])
 
     def numbered(self, values: Sequence[tuple[float, ...]]) -> np.ndarray:
-        """The numbers of each row as a float64 array (rows, numbers), which is the same memory at each call.
+        """The numbers of each row, or one for all, as a float64 array (rows, numbers), which is the same memory at each call.
 
         One row stands for all where they are equal.
         """
         first, rows = values[0], len(values)
-        if values.count(first) == rows:
+        if rows > 1 and values.count(first) == rows:
             rows = 1
-        if self._numbers.shape != (rows, len(first)):
-            self._numbers, self._write = np.empty((rows, len(first))), Struct(f"{len(first)}d").pack_into
+        if self._shape != (rows, len(first)):
+            self._shape = rows, len(first)
+            self._numbers, self._write = np.empty(self._shape), Struct(f"{len(first)}d").pack_into
         if rows == 1:
             self._write(self._numbers, 0, *first)
         else:

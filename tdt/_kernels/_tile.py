@@ -27,6 +27,7 @@ of a table: row r is at c + places[r]. Offsets, steps and pitches count elements
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tdt._kernels._assembler import Assembler
@@ -51,15 +52,17 @@ OF_16_REGISTERS = {(6, 2): 1.0, (4, 3): 1.0, (12, 1): 0.8}
 MOST_ROWS_TOGETHER = {4: 6, 3: 9, 2: 14, 1: 24}
 STEP = 1
 MOST_FEW_ROWS, FEW = {7: 1, 5: 2, 4: 2, 3: 4, 2: 6, 1: 7}, 8  # as above in 16 registers, for fewer rows than that
+LARGEST_VECTOR = 64  # bytes of a vector where there are 32 registers
 EDGE_TIME = 1.05  # of a tile that is narrower than its panels, times that of its steps
 
 
 class Shape(NamedTuple):
-    """Rows of a tile, vectors in each row, floats in a vector."""
+    """Rows of a tile, vectors in each row, numbers in a vector, bytes of a number: 4 of float32, 8 of float64."""
 
     rows: int
     vectors: int
     width: int
+    item: int = 4
 
     @property
     def columns(self) -> int:
@@ -71,25 +74,30 @@ class Shape(NamedTuple):
         return max(self.rows * self.vectors, self.rows + self.vectors, 8) / 2 + STEP
 
 
-@functools.cache
-def rates(width: int | None = None) -> dict[Shape, float]:
-    """The tiles for vectors of `width` floats (None: this processor's), the best first, and their relative rates."""
-    width = width or vector_width()
-    sizes = OF_32_REGISTERS if width == 16 else OF_16_REGISTERS
-    return {Shape(*size, width): rate for size, rate in sizes.items()}
+def width_of(item: int) -> int:
+    """The numbers of so many bytes in a register."""
+    return vector_width() * 4 // item
 
 
 @functools.cache
-def choose(columns: int, width: int | None = None) -> Shape:
+def rates(width: int | None = None, item: int = 4) -> dict[Shape, float]:
+    """The tiles for vectors of `width` numbers (None: this processor's), the best first, and their relative rates."""
+    width = width or width_of(item)
+    sizes = OF_32_REGISTERS if width * item == LARGEST_VECTOR else OF_16_REGISTERS
+    return {Shape(*size, width, item): rate for size, rate in sizes.items()}
+
+
+@functools.cache
+def choose(columns: int, width: int | None = None, item: int = 4) -> Shape:
     """The tile that computes so many columns, padded to a multiple of its own, in the least time."""
-    tiles = rates(width)
+    tiles = rates(width, item)
     return min(tiles, key=lambda shape: -(-columns // shape.columns) * shape.columns / tiles[shape])
 
 
 @functools.cache
-def choose_with_edge(columns: int, width: int | None = None) -> Shape:
+def choose_with_edge(columns: int, width: int | None = None, item: int = 4) -> Shape:
     """As `choose`, the last columns by a narrower tile, `edge`."""
-    tiles = rates(width)
+    tiles = rates(width, item)
 
     def time(shape: Shape) -> float:
         whole, rest = divmod(columns, shape.columns)
@@ -101,14 +109,14 @@ def choose_with_edge(columns: int, width: int | None = None) -> Shape:
 
 
 @functools.cache
-def choose_for(rows: int, columns: int, width: int | None = None) -> Shape:
+def choose_for(rows: int, columns: int, width: int | None = None, item: int = 4) -> Shape:
     """As `choose`, for so many rows in all, few or side by side: in 32 registers a tile may have any number of them."""
-    width = width or vector_width()
-    few = width < 16
+    width = width or width_of(item)
+    few = width * item < LARGEST_VECTOR
     if few and rows >= FEW:
-        return choose(columns, width)
+        return choose(columns, width, item)
     most_rows = MOST_FEW_ROWS if few else MOST_ROWS_TOGETHER
-    shapes = [Shape(r, v, width) for v, most in most_rows.items() for r in range(1, most + 1)]
+    shapes = [Shape(r, v, width, item) for v, most in most_rows.items() for r in range(1, most + 1)]
 
     def time(shape: Shape) -> float:
         return -(-rows // shape.rows) * -(-columns // shape.columns) * shape.cycles
@@ -119,7 +127,7 @@ def choose_for(rows: int, columns: int, width: int | None = None) -> Shape:
 
 def same_columns(shape: Shape) -> list[Shape]:
     """The tiles of as many columns whose rows lie together: in 32 registers of any number of rows, the most first."""
-    if shape.width < 16:
+    if shape.width * shape.item < LARGEST_VECTOR:
         return [shape]
     return [shape._replace(rows=rows) for rows in range(MOST_ROWS_TOGETHER[shape.vectors], 0, -1)]
 
@@ -155,13 +163,14 @@ def edge(left: str, shape: Shape, columns: int, **form: Any) -> tuple[int, int]:
 class Routine(Assembler):
     """Writes a function of its own module, whose parameters are words."""
 
-    def __init__(self, words: tuple[str, ...], width: int, name: str = FUNCTION):
-        super().__init__(name, width)
+    def __init__(self, words: tuple[str, ...], width: int, name: str = FUNCTION, item: int = 4):
+        super().__init__(name, width, item)
         function = self.begin(name, len(words), self.ir.VoidType())
         self.values: dict[str, Any] = dict(zip(words, function.args, strict=True))
 
-    def bytes_of(self, elements: Any, size: int = 4) -> Any:
-        return self.builder.shl(elements, self.number(size.bit_length() - 1))
+    def bytes_of(self, elements: Any, size: int = 0) -> Any:
+        """The bytes of so many elements of `size` bytes, 0: of those of a vector."""
+        return self.builder.shl(elements, self.number((size or self.item).bit_length() - 1))
 
     def at(self, address: Any, offset: Any, kind: Any) -> Any:
         """A pointer to `kind`, `offset` bytes after an address."""
@@ -205,87 +214,100 @@ class Routine(Assembler):
 class Emitter(Routine):
     """Writes the function of a tile."""
 
+    words = WORDS
+
     def __init__(self, left: str, shape: Shape, panels: bool, places: bool, by_row: bool = False, run: int = 0):
         assert left in LEFT, f"left is one of {LEFT}, not {left}"
-        super().__init__(WORDS, shape.width)
+        super().__init__(self.words, shape.width, item=shape.item)
         self.left, self.shape, self.panels, self.places, self.by_row = left, shape, panels, places, by_row
         self.run = run
         last = self.builder.sub(self.values["high"], self.number(1))
         self.index = [self.smaller(self.number(r), last) for r in range(self.shape.rows)]
         self.targets = [self._target(index) for index in self.index]
         self._prefetch()
-        self._finish(getattr(self, f"_sum_{self.left}")())
+        self._finish()
+        self.builder.ret_void()
 
-    # The sum.
+    # The sum. A state of its loops is an address or offset in a, the addresses that `_rights` begins with, and the sums.
 
     def _begin(self) -> list[Any]:
-        return [self.zero] * (self.shape.rows * self.shape.vectors)
+        return [*self._rights(), *[self.zero] * (self.shape.rows * self.shape.vectors)]
 
-    def products(self, sums: list[Any], b: Any, rounds: int, element: Any) -> tuple[list[Any], Any]:
-        """Add `rounds` steps: `element(r, u)` points to row r of step u. The sums, and the address of b's next line."""
-        sums, vectors = list(sums), self.shape.vectors
+    def _rights(self) -> list[Any]:
+        return [self.values["b"]]
+
+    def line_at(self, rights: list[Any]) -> tuple[list[Any], list[Any]]:
+        """The vectors of b's line, and where the next one is."""
+        [b] = rights
+        size = self.item * self.width
+        return [self.read(b, size * v) for v in range(self.shape.vectors)], [self.builder.add(b, self.line)]
+
+    def products(self, state: list[Any], rounds: int, element: Any) -> list[Any]:
+        """Add `rounds` steps: `element(r, u)` points to row r of step u. state: all but the place in a."""
+        vectors = self.shape.vectors
+        count = len(state) - self.shape.rows * vectors
+        rights, sums = state[:count], state[count:]
         for u in range(rounds):
-            lines = [self.read(b, 4 * v * self.shape.width) for v in range(vectors)]
-            b = self.builder.add(b, self.line)
+            lines, rights = self.line_at(rights)
             for r in range(self.shape.rows):
                 value = self.spread(self.builder.load(element(r, u)))
                 for v in range(vectors):
                     k = r * vectors + v
                     sums[k] = self.fma(value, lines[v], sums[k])
-        return sums, b
+        return [*rights, *sums]
+
+    def sums(self) -> list[Any]:
+        """The sums of all steps."""
+        return getattr(self, f"_sum_{self.left}")()[-self.shape.rows * self.shape.vectors :]
 
     @functools.cached_property
     def line(self) -> Any:
         """Bytes from a line of b to the next."""
-        return self.number(4 * self.shape.columns) if self.panels else self.bytes_of(self.values["step"])
+        return self.number(self.item * self.shape.columns) if self.panels else self.bytes_of(self.values["step"])
 
     def _sum_panel(self) -> list[Any]:
-        single, size = self.f32, 4 * self.shape.rows
+        single, size = self.real, self.item * self.shape.rows
 
         def step(values: list[Any], rounds: int) -> list[Any]:
-            a, b, *sums = values
-            sums, b = self.products(sums, b, rounds, lambda r, u: self.at(a, u * size + 4 * r, single))
-            return [self.builder.add(a, self.number(rounds * size)), b, *sums]
+            a, *state = values
+            state = self.products(state, rounds, lambda r, u: self.at(a, u * size + self.item * r, single))
+            return [self.builder.add(a, self.number(rounds * size)), *state]
 
         _ = self.line  # before the loop
-        start = [self.values["a"], self.values["b"], *self._begin()]
-        return self.unrolled(self.values["count"], start, step)[2:]
+        return self.unrolled(self.values["count"], [self.values["a"], *self._begin()], step)
 
     def _sum_rows(self) -> list[Any]:
-        single, builder = self.f32, self.builder
+        single, builder = self.real, self.builder
         a = [builder.add(self.values["a"], self.bytes_of(self.entry(self.values["rows"], i))) for i in self.index]
 
         def step(values: list[Any], rounds: int) -> list[Any]:
-            offset, b, *sums = values
-            sums, b = self.products(sums, b, rounds, lambda r, u: self.at(builder.add(a[r], offset), 4 * u, single))
-            return [builder.add(offset, self.number(4 * rounds)), b, *sums]
+            offset, *state = values
+            state = self.products(state, rounds, lambda r, u: self.at(builder.add(a[r], offset), self.item * u, single))
+            return [builder.add(offset, self.number(self.item * rounds)), *state]
 
         def cell(values: list[Any]) -> list[Any]:
-            table, b, *sums = values
-            offset = self.bytes_of(builder.load(self.at(table, 0, self.i64)))
-            start = [offset, b, *sums]
-            _, b, *sums = step(start, self.run) if self.run else self.unrolled(self.values["run"], start, step)
-            return [builder.add(table, self.number(8)), b, *sums]
+            table, *state = values
+            start = [self.bytes_of(builder.load(self.at(table, 0, self.i64))), *state]
+            _, *state = step(start, self.run) if self.run else self.unrolled(self.values["run"], start, step)
+            return [builder.add(table, self.number(8)), *state]
 
         _ = self.line
-        start = [self.values["cells"], self.values["b"], *self._begin()]
-        return self.loop(self.values["count"], start, cell)[2:]
+        return self.loop(self.values["count"], [self.values["cells"], *self._begin()], cell)
 
     def _sum_cells(self) -> list[Any]:
-        single, builder = self.f32, self.builder
+        single, builder = self.real, self.builder
 
         def step(values: list[Any], rounds: int) -> list[Any]:
-            table, b, *sums = values
+            table, *state = values
             a = [
                 builder.add(self.values["a"], self.bytes_of(builder.load(self.at(table, 8 * u, self.i64))))
                 for u in range(rounds)
             ]
-            sums, b = self.products(sums, b, rounds, lambda r, u: self.at(a[u], 4 * r, single))
-            return [builder.add(table, self.number(8 * rounds)), b, *sums]
+            state = self.products(state, rounds, lambda r, u: self.at(a[u], self.item * r, single))
+            return [builder.add(table, self.number(8 * rounds)), *state]
 
         _ = self.line
-        start = [self.values["cells"], self.values["b"], *self._begin()]
-        return self.unrolled(self.values["count"], start, step)[2:]
+        return self.unrolled(self.values["count"], [self.values["cells"], *self._begin()], step)
 
     # The end: what was there, the bias, the edges.
 
@@ -297,25 +319,32 @@ class Emitter(Routine):
 
     def _prefetch(self) -> None:
         for target in self.targets:
-            for offset in range(0, 4 * self.shape.columns, 64):
-                args = [self.at(target, offset, self.i8), self.i32(0), self.i32(3), self.i32(1)]
-                self.intrinsic("llvm.prefetch.p0", self.ir.VoidType(), args)
+            self.fetch(target)
 
-    def _finish(self, sums: list[Any]) -> None:
-        builder = self.builder
-        full = builder.icmp_signed(">=", self.values["wide"], self.number(self.shape.columns))
-        with builder.if_else(full) as (whole, edge):
+    def fetch(self, address: Any) -> None:
+        """Fetch a line of as many columns into the nearest cache."""
+        for offset in range(0, self.item * self.shape.columns, 64):
+            args = [self.at(address, offset, self.i8), self.i32(0), self.i32(3), self.i32(1)]
+            self.intrinsic("llvm.prefetch.p0", self.ir.VoidType(), args)
+
+    def _finish(self) -> None:
+        sums = self.sums()
+        self._either(lambda masks: self._end(sums, masks))
+
+    def _either(self, write: Callable[[list[Any]], None]) -> None:
+        """Write code for whole vectors, without masks, and for those of `wide` columns."""
+        full = self.builder.icmp_signed(">=", self.values["wide"], self.number(self.shape.columns))
+        with self.builder.if_else(full) as (whole, edge):
             with whole:
-                self._end(sums, [None] * self.shape.vectors)
+                write([None] * self.shape.vectors)
             with edge:
-                self._end(sums, [self.mask(self.values["wide"], v * self.width) for v in range(self.shape.vectors)])
-        builder.ret_void()
+                write([self.mask(self.values["wide"], v * self.width) for v in range(self.shape.vectors)])
 
     def _end(self, sums: list[Any], masks: list[Any]) -> None:
         """Add the sums to what is there, unless they are the first, add the bias if there is one, and write."""
         builder, zero, vectors = self.builder, self.number(0), self.shape.vectors
         again = builder.icmp_signed("==", self.values["first"], zero)
-        size = 4 * self.width
+        size = self.item * self.width
         sums = self._added(again, sums, lambda r, v: self.read(self.targets[r], v * size, masks[v]))
         some = builder.icmp_signed("!=", self.values["bias"], zero)
         bias: dict[int, Any] = {}
@@ -340,7 +369,7 @@ class Emitter(Routine):
     def _of_row(self, r: int) -> Any:
         """The bias of a row, in all lanes."""
         place = self.builder.add(self.values["bias"], self.bytes_of(self.index[r]))
-        return self.spread(self.builder.load(self.at(place, 0, self.f32)))
+        return self.spread(self.builder.load(self.at(place, 0, self.real)))
 
     def _added(self, condition: Any, sums: list[Any], other: Any) -> list[Any]:
         """`other(row, vector) + sum` for each sum if the condition holds, else the sums."""

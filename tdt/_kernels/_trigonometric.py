@@ -81,6 +81,16 @@ def _tan_of(n: Expression, r: Expression, s: Expression) -> Expression:
     return where(is_odd(n), inverse, value)
 
 
+def sin_of_small(x: Expression) -> Expression:
+    """`sin`, for |x| < SMALLEST."""
+    return where(abs(x) < TINY, x, _sin_of(*_reduced(x)))
+
+
+def cos_of_small(x: Expression) -> Expression:
+    """`cos`, for |x| < SMALLEST."""
+    return _cos_of(*_reduced(x))
+
+
 def sin(x: Expression) -> Expression:
     """Sine. Max ulp 1.0."""
     value = rarely(abs(x) > SMALLEST, _sin_of(*_reduced_large(x)), _sin_of(*_reduced(x)))

@@ -69,26 +69,26 @@ class TileOfRuns(_tile.Emitter):
     def _sum_rows(self) -> list[Any]:
         single, builder = self.f32, self.builder
         a = [builder.add(self.values["a"], self.bytes_of(self.entry(self.values["rows"], i))) for i in self.index]
-        sums = self._begin()
-        memory = builder.alloca(self.vector, self.number(len(sums)))
-        totals = [builder.gep(memory, [self.number(k)]) for k in range(len(sums))]
+        right, *zeros = self._begin()
+        memory = builder.alloca(self.vector, self.number(len(zeros)))
+        totals = [builder.gep(memory, [self.number(k)]) for k in range(len(zeros))]
         for total in totals:
             builder.store(self.zero, total)
 
         def step(values: list[Any], rounds: int) -> list[Any]:
-            offset, b, *sums = values
-            sums, b = self.products(sums, b, rounds, lambda r, u: self.at(builder.add(a[r], offset), 4 * u, single))
-            return [builder.add(offset, self.number(4 * rounds)), b, *sums]
+            offset, *state = values
+            state = self.products(state, rounds, lambda r, u: self.at(builder.add(a[r], offset), 4 * u, single))
+            return [builder.add(offset, self.number(4 * rounds)), *state]
 
         def run(values: list[Any]) -> list[Any]:
             table, b = values
             offset = self.bytes_of(builder.load(self.at(table, 0, self.i64)))
-            _, b, *sums = self.unrolled(self.values["run"], [offset, b, *self._begin()], step)
+            _, b, *sums = self.unrolled(self.values["run"], [offset, b, *zeros], step)
             for total, value in zip(totals, sums, strict=True):
                 builder.store(builder.fadd(builder.load(total), value), total)
             return [builder.add(table, self.number(8)), b]
 
-        self.loop(self.values["count"], [self.values["cells"], self.values["b"]], run)
+        self.loop(self.values["count"], [self.values["cells"], right], run)
         return [builder.load(total) for total in totals]
 
 

@@ -24,17 +24,19 @@ import numpy as np
 
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._backend.windows import output_sizes
+from tdt._kernels import _dots
 from tdt._kernels._addresses import address_of
-from tdt._kernels._dots import SIDE, TILE, WAYS, available
+from tdt._kernels._dots import SIDE, STEP_BYTES, TILE, WAYS
 from tdt._kernels._formulas import BFLOAT16
-from tdt._kernels._pair_windows import windows_times
-from tdt._kernels._pairs import table_of, turn
+from tdt._kernels._pairs import pack_cells, place_rows, table_of, turn
 from tdt._kernels._pool import parallel
-from tdt._kernels.bfloat16_cpu import ACROSS, DOWN, GRAIN, Lines, Packed, packed, padded_bias
+from tdt._kernels.bfloat16_cpu import PACKED, Lines, Packed, aligned, multiply_rows, packed, pitches_of
 
 WORD = np.dtype(np.uint16)
 COPIED = 1 << 16  # numbers that a thread should at least transpose
 EXPONENT = 0x7F80  # the bits of an infinity or NaN
+CACHED_IMAGES = 1 << 20  # bytes of images and results that are computed at a time: half of a level-two cache
+MOST_CELLS = 27  # of weights that are packed from where they lie: as many vectors hold a row of 32 channels
 ONE = np.zeros(1, np.int64)  # the offset of a single matrix
 
 
@@ -43,9 +45,9 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
     """The op `conv` for x (N, C, *spatial), w (O, C, *kernel), b (O,) or None; bfloat16, one group."""
     size = output_sizes(x.shape[2:], w.shape[2:], stride, padding, dilation)
     full = tuple(n + 2 * p for n, p in zip(x.shape[2:], padding, strict=True))
-    image = bordered(x, full, padding, (1,) * len(size))
     places = Places(size, full, w.shape[2:], stride, dilation, x.shape[1])
-    return _windows_times_weights(image, places, w, b, output_is_channels_last(x, w), forward=True)
+    border = Border(full, padding, (1,) * len(size))
+    return _windows_times_weights(x, border, places, w, b, output_is_channels_last(x, w), forward=True)
 
 
 def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, size: tuple, stride: tuple, padding: tuple,
@@ -53,9 +55,9 @@ def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *
     """The op `conv_input_grad` for y (N, O, *spatial), w (O, C, *kernel), b (C,) or None; as `conv`."""
     reach = [d * (k - 1) for d, k in zip(dilation, w.shape[2:], strict=True)]
     full = tuple(n + r for n, r in zip(size, reach, strict=True))
-    image = bordered(y, full, tuple(r - p for r, p in zip(reach, padding, strict=True)), stride)
+    border = Border(full, tuple(r - p for r, p in zip(reach, padding, strict=True)), stride)
     places = Places(tuple(size), full, w.shape[2:], (1,) * len(size), dilation, len(w))
-    return _windows_times_weights(image, places, w, b, output_is_channels_last(y, w), forward=False)
+    return _windows_times_weights(y, border, places, w, b, output_is_channels_last(y, w), forward=False)
 
 
 def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,
@@ -64,12 +66,14 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
     channels, columns = x.shape[1], y.shape[1]
     full = tuple(n + 2 * p for n, p in zip(x.shape[2:], padding, strict=True))
     places = Places(y.shape[2:], full, tuple(kernel), stride, dilation, channels)
-    grid = _grid(places, len(x), columns, WAYS[available()].IN_PLACE)
+    grid = _grid(places, len(x), columns, WAYS[_dots.available()].IN_PLACE)
     planes, rows = _planes(x, padding, stride, grid), channels_last(y).reshape(-1, columns)
     right = Lines("flat", np.arange(0, columns, TILE) * 2, grid.table, columns)
     gradients = packed(rows, rows.nbytes, ONE, right, True)
     out = np.empty((math.prod(kernel), channels, columns), BFLOAT16)
-    _multiply(planes, (grid.lines, grid.pitches, grid.steps), gradients, out.reshape(-1, columns), None)
+    multiply_rows(
+        planes, planes.nbytes, (grid.lines, grid.pitches, grid.steps), gradients, out.reshape(-1, columns), None
+    )
     ends = out[:: max(1, len(out) - 1)] if set(stride) == {1} else out
     if not finite(ends) and not (finite(rows) and finite(x)):
         return None  # a number that is not finite has met zeros of the border, or between the windows of two lines
@@ -103,7 +107,7 @@ class Grid(NamedTuple):
 
 @functools.lru_cache(64)
 def _grid(places: Places, count: int, columns: int, in_place: bool) -> Grid:
-    """The grid for so many images, and results of so many channels. in_place: as `_pitches`."""
+    """The grid for so many images, and results of so many channels. in_place: as `pitches_of`."""
     size = tuple(-(-n // s) for n, s in zip(places.full, places.stride, strict=True))
     across = [math.prod(size[d + 1 :]) for d in range(len(size))]
     windows = _sums((count, *places.size), (math.prod(size), *across))
@@ -119,11 +123,19 @@ def _grid(places: Places, count: int, columns: int, in_place: bool) -> Grid:
     lines = np.ascontiguousarray(lines.reshape(-1) * 2)
     table = table_of(np.where(offsets < 0, -1, offsets * columns * 2))
     each = np.stack([np.arange(steps) * SIDE * 2, np.full(steps, SIDE)], 1)
-    return Grid(size, length, table, lines, _pitches(lines, in_place), np.ascontiguousarray(each))
+    return Grid(size, length, table, lines, pitches_of(lines, in_place), np.ascontiguousarray(each))
 
 
 def _planes(x: np.ndarray, padding: tuple, stride: tuple, grid: Grid) -> np.ndarray:
     """(N, C, *spatial) as (grids, C, grid.length): the channels of each grid of the bordered images, and zeros."""
+    if x.flags.c_contiguous and set(stride) == {1}:
+        table, area = _row_places(x.shape, padding, grid.size), math.prod(x.shape[2:])
+        out = np.empty((1, x.shape[1], grid.length), WORD)
+        parallel(
+            place_rows(), x.shape[1], x, out, table, len(table), x.shape[-1], 2 * area, 2 * grid.length, grid.length,
+            grain=-(-COPIED // grid.length),
+        )  # fmt: skip
+        return out
     rows, count, channels = channels_last(x), len(x), x.shape[1]
     places = count * math.prod(grid.size)
     bordered = np.zeros((math.prod(stride), grid.length, channels), WORD)
@@ -135,6 +147,17 @@ def _planes(x: np.ndarray, padding: tuple, stride: tuple, grid: Grid) -> np.ndar
         where = (slice(b, b + n) for b, n in zip(begin, taken.shape[1:-1], strict=True))
         target[(slice(None), *where)] = taken
     return transposed(bordered)
+
+
+@functools.lru_cache(64)
+def _row_places(shape: tuple[int, ...], padding: tuple[int, ...], full: tuple[int, ...]) -> np.ndarray:
+    """Of each row of a channel of images (N, C, *spatial), its offset in the images and in planes of these sizes with borders."""
+    count, channels, *size = shape
+    steps, full_steps = ([2 * math.prod(sizes[d + 1 :]) for d in range(len(size))] for sizes in (size, full))
+    source = _sums((count, *size[:-1]), (2 * channels * math.prod(size), *steps[:-1]))
+    target = _sums((count, *size[:-1]), (2 * math.prod(full), *full_steps[:-1]))
+    begin = sum(p * step for p, step in zip(padding, full_steps, strict=True))
+    return np.ascontiguousarray(np.stack([source, target + begin], 1))
 
 
 class Places(NamedTuple):
@@ -161,18 +184,8 @@ def _window_offsets(places: Places, count: int) -> np.ndarray:
 
 @functools.lru_cache(64)
 def _window_pitches(places: Places, count: int, in_place: bool) -> np.ndarray:
-    """`_pitches` of the windows."""
-    return _pitches(_window_offsets(places, count), in_place)
-
-
-def _pitches(windows: np.ndarray, in_place: bool) -> np.ndarray:
-    """Of each 16 offsets, the distance at which they lie; 0 if that differs among them, or they are fewer, or not `in_place`."""
-    pitches = np.zeros(-(-len(windows) // SIDE) * (SIDE // TILE), np.int64)
-    if in_place:
-        whole = len(windows) // TILE
-        steps = np.diff(windows[: whole * TILE].reshape(whole, TILE), axis=1)
-        pitches[:whole] = np.where((steps == steps[:, :1]).all(1), steps[:, 0], 0)
-    return pitches
+    """`pitches_of` the windows."""
+    return pitches_of(_window_offsets(places, count), in_place)
 
 
 @functools.lru_cache(256)
@@ -221,45 +234,41 @@ def _weight_lines(places: Places, lines: int, deep: bool, joined: bool, forward:
 
 
 def _windows_times_weights(
-    image: np.ndarray, places: Places, w: np.ndarray, b: np.ndarray | None, last: bool, forward: bool
+    x: np.ndarray, border: Border, places: Places, w: np.ndarray, b: np.ndarray | None, last: bool, forward: bool
 ) -> np.ndarray | None:
-    """The convolution (N, lines, *size) of an image, by the weights, or unless `forward` by their transposes."""
+    """The convolution (N, lines, *size) of bordered images, by the weights, or unless `forward` by their transposes.
+
+    As many images at a time as stay, with their results, in a level-two cache.
+    """
     lines = len(w) if forward else w.shape[1]
     weights, joined = _packed_weights(places, w, forward)
-    steps, windows = _run_steps(places, joined), _window_offsets(places, len(image))
-    out = np.empty((len(windows), lines), BFLOAT16)
-    in_place = WAYS[available()].IN_PLACE and bool((steps[:, 1] == SIDE).all())
-    _multiply(image, (windows, _window_pitches(places, len(image), in_place), steps), weights, out, b)
-    if not finite(out[:1]) and not finite(w):
-        return None
-    if last:
-        return to_front(out.reshape(len(image), *places.size, lines))
-    return (
-        transposed(out.view(WORD).reshape(len(image), -1, lines))
-        .view(BFLOAT16)
-        .reshape(len(image), lines, *places.size)
-    )
-
-
-def _multiply(source: np.ndarray, rows: tuple[np.ndarray, np.ndarray, np.ndarray], right: Packed, out: np.ndarray,
-              b: np.ndarray | None) -> None:  # fmt: skip
-    """Rows of `source` times a packed operand, plus a bias, into `out`.
-
-    rows: their offsets, the pitches of each 16, and (offset, count) of each step.
-    """
-    (windows, columns), steps, start = out.shape, len(rows[2]), address_of(source)
-    pieces = -(-windows // (SIDE * DOWN)) * -(-right.panels // ACROSS)
-    work = DOWN * min(right.panels, ACROSS) * SIDE * SIDE * SIDE * steps
-    parallel(
-        windows_times(available()), pieces, start, start + source.nbytes, *rows, right.memory, out, padded_bias(b, columns),
-        windows, columns, right.panels, steps, grain=max(1, GRAIN // work),
-    )  # fmt: skip
+    steps, area = _run_steps(places, joined), math.prod(places.size)
+    in_place = WAYS[_dots.available()].IN_PLACE and bool((steps[:, 1] == SIDE).all())
+    some = min(len(x), max(1, CACHED_IMAGES // (2 * (math.prod(border.full) * places.channels + area * lines))))
+    image = None if some == len(x) else np.zeros((some, *border.full, places.channels), WORD)
+    out = np.empty((len(x), area, lines) if last else (len(x), lines, area), BFLOAT16)
+    rows = np.empty((some, area, lines), BFLOAT16)
+    for begin in range(0, len(x), some):
+        part, to = x[begin : begin + some], out[begin : begin + some]
+        count = len(part)
+        taken = bordered(part, border, None if image is None else image[:count])
+        found = to if last else rows[:count]
+        where = _window_offsets(places, count), _window_pitches(places, count, in_place), steps
+        multiply_rows(taken, taken.nbytes, where, weights, found.reshape(-1, lines), b)
+        if begin == 0 and not finite(found[0, :1]) and not finite(w):
+            return None
+        if not last:
+            transposed(found.view(WORD), to.view(WORD))
+    return to_front(out.reshape(len(x), *places.size, lines)) if last else out.reshape(len(x), lines, *places.size)
 
 
 def _packed_weights(places: Places, w: np.ndarray, forward: bool) -> tuple[Packed, bool]:
     """The weights, packed; whether cells of a row are joined in a run."""
     out_channels, channels = w.shape[:2]
     lies_last = to_last(w).flags.c_contiguous
+    cells = math.prod(places.kernel)
+    if not lies_last and out_channels % SIDE == channels % SIDE == 0 and cells % 2 and cells <= MOST_CELLS:
+        return _packed_cells(contiguous(w), cells, forward), False
     if lies_last:
         source = to_last(w)
     else:
@@ -270,12 +279,35 @@ def _packed_weights(places: Places, w: np.ndarray, forward: bool) -> tuple[Packe
     return packed(source, source.nbytes, ONE, lines, True), joined
 
 
-def bordered(x: np.ndarray, full: tuple[int, ...], before: tuple[int, ...], stride: tuple[int, ...]) -> np.ndarray:
-    """(N, C, *spatial) as (N, *full, C): pixel i of each dimension at before + i · stride if that is inside, else zeros."""
-    size = x.shape[2:]
-    if full == size and not any(before) and (set(stride) == {1} or math.prod(size) == 1):
+def _packed_cells(w: np.ndarray, cells: int, forward: bool) -> Packed:
+    """Contiguous weights, packed by `_pairs.pack_cells`."""
+    down, across = w.shape[0] // SIDE, w.shape[1] // SIDE
+    memory = aligned(w.nbytes)
+    kernel = pack_cells(cells, forward)
+    parallel(kernel, down * across, w, memory, down, across, grain=max(1, PACKED // (STEP_BYTES * cells)))
+    return Packed(memory, down if forward else across, w.nbytes)
+
+
+class Border(NamedTuple):
+    """How pixels lie in an image with its border: pixel i of each dimension at before + i · stride.
+
+    Attributes:
+        full: the size with the border.
+    """
+
+    full: tuple[int, ...]
+    before: tuple[int, ...]
+    stride: tuple[int, ...]
+
+
+def bordered(x: np.ndarray, border: Border, out: np.ndarray | None = None) -> np.ndarray:
+    """(N, C, *spatial) as (N, *full, C): pixels that lie inside, else zeros. out: the result, zeros where there is no pixel."""
+    size, (full, before, stride) = x.shape[2:], border
+    same = full == size and not any(before) and (set(stride) == {1} or math.prod(size) == 1)
+    if same and (out is None or to_last(x).flags.c_contiguous):
         return channels_last(x)
-    out = np.zeros((len(x), *full, x.shape[1]), WORD)
+    if out is None:
+        out = np.zeros((len(x), *full, x.shape[1]), WORD)
     taken, target = [slice(None)], [slice(None)]
     for n, f, start, step in zip(size, full, before, stride, strict=True):
         low = max(0, -(start // step))  # the first pixel inside

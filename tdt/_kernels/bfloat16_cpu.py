@@ -1,8 +1,9 @@
 """Matrix products of bfloat16 on processors with AMX or AVX-512-BF16, summed in float32 (`_dots`).
 
-Both operands are packed into panels of 32 lines (`_pairs`). Then blocks of up to 128 × 256 results are summed, DEPTH steps of
-32 k at a time, in memory on the thread's stack, and rounded once. An element has one value, whatever the layout and
-the size of its matrices and the number of threads: its sum is cut by its length alone.
+Both operands are packed into panels of 32 lines (`_pairs`), but for a left one whose rows AMX reads where they lie. Then
+blocks of up to 128 × 256 results are summed, DEPTH steps of 32 k at a time, in memory on the thread's stack, and rounded
+once. An element has one value, whatever the layout and the size of its matrices and the number of threads: its sum is cut by
+its length alone.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,30 +20,29 @@ from tdt._kernels._addresses import address_of
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._dots import SIDE, STEP_BYTES, TILE, WAYS
 from tdt._kernels._formulas import BFLOAT16
+from tdt._kernels._pair_blocks import ACROSS, BLOCK_BYTES, DEPTH, DOWN, ahead, block_of, finish
+from tdt._kernels._pair_windows import windows_times
 from tdt._kernels._pairs import CHUNK, pack, table_of
 from tdt._kernels._pool import parallel
 
-DEPTH = 8  # steps of a panel that are summed at a time: 16 KB of each operand, in a level-one cache
-DOWN, ACROSS = 4, 8  # panels of a block: 128 KB of the left operand, in a level-two cache; as much of sums
-BLOCK_BYTES = 4 * SIDE * SIDE
 GRAIN = 1 << 22  # multiply-adds that a thread should at least have: some 10 µs
+CACHED = 1 << 20  # bytes of a right operand that stay in a level-two cache beside rows of the left one
 PACKED = 1 << 17  # bytes that a thread should at least pack
-NAN = 0x7FC0
 
 
-@native("qqqqqqqqqqqqqq")
+@native("qqqqqqqqqqqqqqq")
 def _blocks(code: Code, first: Value, last: Value, arguments: list[Value], way: str, rounds: bool) -> None:
     """Blocks of products of packed operands.
 
     Arguments: addresses of the packed operands, the result and the bias; rows and columns of a result; panels of both
     operands; steps; bytes from an operand's matrix to the next, and of results; numbers from a result's row to the next;
-    whether sums are added to what is there.
+    whether sums are added to what is there; whether neighbouring pieces of work have the same columns, else the same rows.
 
     Args:
         rounds: results are bfloat16, with the bias; else float32, without.
     """
     (left, right, result, bias, rows, columns, down, across, steps, left_next, right_next, out_next, pitch,
-     adds) = arguments  # fmt: skip
+     adds, by_columns) = arguments  # fmt: skip
     dots = WAYS[way](code)
     scratch = code.array("float", DOWN * ACROSS * SIDE * SIDE)
     complete = code.array("float", SIDE * SIDE)  # of one block, which stays in the level-one cache until it is written
@@ -51,62 +51,28 @@ def _blocks(code: Code, first: Value, last: Value, arguments: list[Value], way: 
     with code.loop(first, last) as piece:
         matrix = piece // (blocks_down * blocks_across)
         part = piece - matrix * blocks_down * blocks_across
-        row, column = part // blocks_across * DOWN, part % blocks_across * ACROSS
+        row, column = block_of(code, part, blocks_down, blocks_across, by_columns)
         a, b, c = left + matrix * left_next, right + matrix * right_next, result + matrix * out_next
         with code.loop(0, steps, DEPTH) as begin:
             count = code.minimum(steps - begin, DEPTH)
             with (
-                code.loop(0, code.minimum(across - column, ACROSS)) as j,
                 code.loop(0, code.minimum(down - row, DOWN)) as i,
+                code.loop(0, code.minimum(across - column, ACROSS)) as j,
             ):
                 block = code.at("i8", scratch, (j * DOWN + i) * BLOCK_BYTES)
                 panels = [
                     address + (index * steps + begin) * STEP_BYTES for address, index in ((a, row + i), (b, column + j))
                 ]
                 ends = begin + count == steps
+                if rounds:
+                    with code.when(ends):
+                        ahead(code, ((row + i) * SIDE, (column + j) * SIDE), rows, c, pitch)
                 out = code.select(ends, complete, block)
                 dots.block(*(code.cast(panel, "ptr") for panel in panels), count, block, begin == 0, out)
                 with code.when(ends):
-                    finish(code, complete, ((row + i) * SIDE, (column + j) * SIDE), (rows, columns), c, pitch,
+                    finish(dots, complete, ((row + i) * SIDE, (column + j) * SIDE), (rows, columns), c, pitch,
                             bias if rounds else None, adds)  # fmt: skip
     dots.end()
-
-
-def finish(code: Code, block: Value, place: tuple[Value, Value], sizes: tuple[Value, Value], out: Value, pitch: Value,
-            bias: Value | None, adds: Value) -> None:  # fmt: skip
-    """Write a block of sums to its place in the result."""
-    (row, column), (rows, columns) = place, sizes
-    high, wide = code.minimum(rows - row, SIDE), code.minimum(columns - column, SIDE)
-    size = 4 if bias is None else 2
-
-    def write(r: Value, c: Any, count: int) -> None:
-        value = code.load("float", block, r * SIDE + c, count)
-        target = code.cast(out + ((row + r) * pitch + column + c) * size, "ptr")
-        if bias is None:
-            there = code.load("float", target, 0, count)
-            zero = code.value(0.0, value.kind)
-            code.store(value + code.select(adds != 0, there, zero), target)
-        else:
-            added = code.load("float", code.cast(bias, "ptr"), column + c, count)
-            code.store(rounded(code, value + added), target)
-
-    def whole() -> None:
-        with code.loop(0, high) as r:
-            for k in range(0, SIDE, TILE):
-                write(r, code.value(k, "i64"), TILE)
-
-    def edge() -> None:
-        with code.loop(0, high) as r, code.loop(0, wide) as c:
-            write(r, c, 0)
-
-    code.choose(wide == SIDE, whole, edge)
-
-
-def rounded(code: Code, value: Value) -> Value:
-    """float32 rounded to the bits of bfloat16: to nearest, ties to even."""
-    bits = code.bits(value, "i32")
-    above = (bits + (((bits >> 16) & 1) + 0x7FFF)) >> 16
-    return code.cast(code.select(value != value, NAN, above), "i16")
 
 
 class Lines(NamedTuple):
@@ -192,7 +158,7 @@ def multiply(left: Packed, right: Packed, sizes: tuple[int, int, int, int], out:
     parallel(
         _blocks(_dots.available(), rounds), pieces, left.memory, right.memory, out, 0 if bias is None else bias, rows, columns,
         left.panels, right.panels, steps, left.bytes, right.bytes, rows * columns * out.itemsize, columns, int(adds),
-        grain=max(1, GRAIN // work),
+        int(right.bytes > CACHED),        grain=max(1, GRAIN // work),
     )  # fmt: skip
 
 
@@ -204,27 +170,65 @@ def padded_bias(bias: np.ndarray | None, columns: int) -> np.ndarray:
     return values
 
 
+def multiply_rows(source: np.ndarray, end: int, rows: tuple[np.ndarray, np.ndarray, np.ndarray], right: Packed,
+                  out: np.ndarray, bias: np.ndarray | None) -> None:  # fmt: skip
+    """Rows of `source`, which has so many bytes, times a packed operand, plus a bias, into `out`.
+
+    rows: their offsets, the pitches of each 16, and (offset, count) of each step.
+    """
+    (windows, columns), steps, start = out.shape, len(rows[2]), address_of(source)
+    pieces = -(-windows // (SIDE * DOWN)) * -(-right.panels // ACROSS)
+    work = DOWN * min(right.panels, ACROSS) * SIDE * SIDE * SIDE * steps
+    parallel(
+        windows_times(_dots.available()), pieces, start, start + end, *rows, right.memory, out, padded_bias(bias, columns),
+        windows, columns, right.panels, steps, int(right.bytes > CACHED), grain=max(1, GRAIN // work),
+    )  # fmt: skip
+
+
+def pitches_of(windows: np.ndarray, in_place: bool) -> np.ndarray:
+    """Of each 16 offsets, the distance at which they lie; 0 if that differs among them, or they are fewer, or not `in_place`."""
+    pitches = np.zeros(-(-len(windows) // SIDE) * (SIDE // TILE), np.int64)
+    if in_place:
+        whole = len(windows) // TILE
+        steps = np.diff(windows[: whole * TILE].reshape(whole, TILE), axis=1)
+        pitches[:whole] = np.where((steps == steps[:, :1]).all(1), steps[:, 0], 0)
+    return pitches
+
+
 class _Operand(NamedTuple):
-    """How an operand of a product lies: whether it is copied first; offsets of its matrices, of its lines, its extent."""
+    """How an operand of a product lies.
+
+    Attributes:
+        copied: whether it is copied first.
+        matrices, lines: their offsets; end: its extent in bytes.
+        pitches: of each 16 lines of a single left operand that need not be packed, else None.
+    """
 
     copied: bool
     matrices: np.ndarray
     lines: Lines
     end: int
+    pitches: np.ndarray | None
 
 
 def product(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
     """a @ b for bfloat16 (..., M, K) and (..., K, N) with the same leading sizes, plus a bias (N,); rounded once."""
     m, k, n = *a.shape[-2:], b.shape[-1]
-    operands = []
-    for array, right in ((a, False), (b, True)):
-        plan = _operand(array.shape, array.strides, right)
-        source = np.ascontiguousarray(array) if plan.copied else array
-        operands.append(packed(source, plan.end, plan.matrices, plan.lines, right))
+    left, right = _operand(a.shape, a.strides, False), _operand(b.shape, b.strides, True)
     out = np.empty((*a.shape[:-2], m, n), BFLOAT16)
-    sizes = math.prod(a.shape[:-2]), m, n, -(-k // SIDE)
-    multiply(*operands, sizes, out, padded_bias(bias, n))
+    second = _packed_operand(b, right, True)
+    if left.pitches is not None and WAYS[_dots.available()].IN_PLACE:
+        rows = left.lines.outer, left.pitches, left.lines.inner
+        multiply_rows(a, left.end, rows, second, out.reshape(m, n), bias)
+    else:
+        sizes = math.prod(a.shape[:-2]), m, n, -(-k // SIDE)
+        multiply(_packed_operand(a, left, False), second, sizes, out, padded_bias(bias, n))
     return out
+
+
+def _packed_operand(array: np.ndarray, plan: _Operand, right: bool) -> Packed:
+    source = np.ascontiguousarray(array) if plan.copied else array
+    return packed(source, plan.end, plan.matrices, plan.lines, right)
 
 
 @functools.lru_cache(512)
@@ -237,7 +241,10 @@ def _operand(shape: tuple[int, ...], strides: tuple[int, ...], right: bool) -> _
         found = lines_of(lines, depth, *(strides[:-3:-1] if right else strides[-2:]))
     assert found is not None, "a contiguous matrix has lines"
     end = 2 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
-    return _Operand(copied, _offsets(shape[:-2], strides[:-2]), found, end)
+    matrices, pitches = _offsets(shape[:-2], strides[:-2]), None
+    if not (right or copied) and found.form == "deep" and len(matrices) == 1 and depth % SIDE == 0:
+        pitches = pitches_of(found.outer, True)
+    return _Operand(copied, matrices, found, end, pitches)
 
 
 def _offsets(sizes: Sequence[int], steps: Sequence[int]) -> np.ndarray:

@@ -1,5 +1,5 @@
-"""Large matrix products on the pool's threads: NumPy's BLAS, called for blocks of the result. For float64, and for float32
-where `product_cpu` has no vectors of eight.
+"""Large matrix products on the pool's threads: NumPy's BLAS, called for blocks of the result. For processors on which
+`product_cpu` has no vectors of eight.
 
 One pool for kernels and products: two would wait for each other's threads on the same cores. The blocks are cut by
 shapes alone, so the bits of a product do not depend on the number of threads.

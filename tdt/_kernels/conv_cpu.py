@@ -15,6 +15,7 @@ piece of work, and its order is a matter of shapes alone, so bits do not depend 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ from tdt._kernels._conv_loops import COLUMNS, ROWS, SCRATCH, SUMMED, gather, sum
 from tdt._kernels._formulas import widen
 from tdt._kernels._launches import all_finite, copy_to, words_for
 from tdt._kernels._layout import COPY, bordered, contiguous, prepared_border, readable_behind
-from tdt._kernels._panels import lined_up, panels
+from tdt._kernels._panels import lined_up, panels, prepared_lines
 from tdt._kernels._phases import pixels, share_inside, three, used_cells, valid, windows
 from tdt._kernels._pool import get_num_threads, parallel, stays_on_caller
 from tdt._kernels._registry import prepares
@@ -40,7 +41,8 @@ CELLS = SCRATCH // 16  # of a kernel, of which a scratch array has the weights o
 SHORT_RUN = 3  # elements of a run, if all have as many, up to which a tile is compiled for that number
 NEAR_CHANNELS = 256  # of windows, so many of which stay in a level-one cache as a weight gradient sums at a time
 # Floats of bordered images that a thread has at a time; targets of a channel from which on weights are packed for them alone.
-CACHED, FEW_TARGETS = 1 << 18, 512
+# In groups there are fewer weights for each number of an image.
+CACHED, FEW_TARGETS, FEW_TARGETS_OF_GROUPS = 1 << 18, 512, 64
 # Floats of bordered images whose weight gradients are summed at a time, or twice as many as there are weights; least windows.
 CACHED_SUMMED, FEW_WINDOWS = 1 << 19, 256
 ITEMS = 8  # pieces of work that there should at least be
@@ -122,28 +124,74 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
         out = _pointwise().conv_weight_grad(_image(y), _image(x), kernel=(1, 1), **PLAIN)
         return _volume(out, (*out.shape[:2], 1, 1, 1), output_is_channels_last(y, x))
     numbers = x.shape[2:], y.shape[2:], kernel, stride, padding, dilation
-    if math.prod(kernel) > CELLS:
-        return _cell_by_cell(y, x, numbers, groups)
-    # A product for each cell costs more than the border, unless it is large.
-    if y.size * (x.shape[1] // groups) >= LARGE_CELL and math.prod(map(share_inside, *numbers)) < BORDERED:
+    if _cells_apart(y, x, numbers, groups):
         return _cell_by_cell(y, x, numbers, groups)
     out = _weight_grad(y, x, numbers, groups)
-    if any(padding) and border_counts(out, (slice(None), 0, *(0,) * len(kernel)), y):
-        return _cell_by_cell(y, x, numbers, groups)  # as in `border_counts`
+    if any(padding) and border_counts(out, (slice(None), 0), y):  # not every window is in the sum of a cell
+        return _cell_by_cell(y, x, numbers, groups)
     return out
 
 
-def _weight_grad(y: np.ndarray, x: np.ndarray, numbers: tuple, groups: int) -> np.ndarray:
-    """The weight gradient, with the border."""
-    _, _, kernel, stride, padding, dilation = numbers
-    last = x.shape[1] > groups and output_is_channels_last(y, x)  # of one channel, weights lie in both orders
+@prepares(conv_weight_grad)
+def _(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, groups: int,
+      recorded: bool) -> Callable[..., np.ndarray] | None:  # fmt: skip
+    numbers = x.shape[2:], y.shape[2:], kernel, stride, padding, dilation
+    if not (y.dtype == x.dtype == np.float32 and y.flags.c_contiguous and x.flags.c_contiguous):
+        return None
+    if output_is_channels_last(y, x):
+        return None
+    if _of_one_cell(kernel, stride, padding, groups) or _cells_apart(y, x, numbers, groups):
+        return None
+    full, some = _summed_at_a_time(y, x, numbers, groups)
+    result, shape, in_place, items, grain, words, references = _windows(
+        (*x.shape[:2], *full),
+        y.shape,
+        x.shape[2:],
+        *numbers[2:],
+        groups,
+        False,
+        to_last(y).flags.c_contiguous,
+        get_num_threads(),
+    )
+    border, line_up = prepared_border(x, full, padding, groups), prepared_lines(y, groups, SUMMED, shape)
+    if some < len(x) or in_place or border is None or line_up is None or not stays_on_caller(items, grain):
+        return None
+    run, padded = sum_windows().with_last(items, words), any(padding)
+
+    def compute(y: np.ndarray, x: np.ndarray, held: Any = references) -> np.ndarray:
+        image, right, out = readable_behind(border(x), shape.rows), line_up(y), np.empty(result, np.float32)
+        run(image, right, out)
+        if padded and border_counts(out, (slice(None), 0), y):
+            return _cell_by_cell(y, x, numbers, groups)
+        return out
+
+    return compute
+
+
+def _cells_apart(y: np.ndarray, x: np.ndarray, numbers: tuple, groups: int) -> bool:
+    """Whether a weight gradient is computed cell by cell: a product for each costs more than the border, unless it is large."""
+    if math.prod(numbers[2]) > CELLS:
+        return True
+    return y.size * (x.shape[1] // groups) >= LARGE_CELL and math.prod(map(share_inside, *numbers)) < BORDERED
+
+
+def _summed_at_a_time(y: np.ndarray, x: np.ndarray, numbers: tuple, groups: int) -> tuple[tuple[int, ...], int]:
+    """The size of an image with its border, and how many samples a weight gradient sums at a time."""
+    _, _, kernel, stride, _, dilation = numbers
     full = tuple(
         (n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(y.shape[2:], kernel, stride, dilation, strict=True)
     )
     weights = y.shape[1] * x.shape[1] // groups * math.prod(kernel)
     image = math.prod(full) * x.shape[1]
     most = max(max(CACHED_SUMMED, 2 * weights) // image, FEW_WINDOWS // math.prod(y.shape[2:]), 1)
-    some = -(-len(x) // -(-len(x) // most))  # samples that are summed at a time
+    return full, -(-len(x) // -(-len(x) // most))
+
+
+def _weight_grad(y: np.ndarray, x: np.ndarray, numbers: tuple, groups: int) -> np.ndarray:
+    """The weight gradient, with the border."""
+    size, _, kernel, stride, padding, dilation = numbers
+    last = x.shape[1] > groups and output_is_channels_last(y, x)  # of one channel, weights lie in both orders
+    full, some = _summed_at_a_time(y, x, numbers, groups)
     out = None
     for low in range(0, len(x), some):
         part = x[low : low + some]
@@ -151,7 +199,7 @@ def _weight_grad(y: np.ndarray, x: np.ndarray, numbers: tuple, groups: int) -> n
             y[low : low + some],
             bordered(part, full, padding, groups),
             part.shape[:2],
-            (kernel, stride, dilation),
+            (size, kernel, stride, padding, dilation),
             groups,
             last,
         )
@@ -165,7 +213,7 @@ def _sum_windows(y: np.ndarray, image: np.ndarray, x: tuple, numbers: tuple, gro
 
     Args:
         x: its samples and channels.
-        numbers: kernel, stride and dilation.
+        numbers: size of the image without a border, kernel, stride, padding and dilation.
         first: the element of the image that is the first window's first.
     """
     lines = to_last(y)
@@ -196,7 +244,8 @@ def _cell_by_cell(y: np.ndarray, x: np.ndarray, numbers: tuple, groups: int) -> 
     out = np.zeros((y.shape[1], *kernel, x.shape[1] // groups), np.float32)
     for cell, reach, first in _inside(numbers):
         part = to_front(np.ascontiguousarray(lines[reach]))
-        found = _sum_windows(part, image, x.shape[:2], (ones, stride, ones), groups, True, first * image.shape[-1])
+        one = size, ones, stride, zeros, ones
+        found = _sum_windows(part, image, x.shape[:2], one, groups, True, first * image.shape[-1])
         out[(slice(None), *cell)] = found.reshape(len(found), -1)
     return to_front(out) if last else contiguous(to_front(out))
 
@@ -225,17 +274,17 @@ def _gathered(source: np.ndarray, w: np.ndarray, b: np.ndarray | None, numbers: 
     arguments = w.shape, numbers, groups, forward, last, weights_last
     plan = _plan(source.shape, *arguments, False)
     some = _together(plan, source.shape, math.prod(numbers[int(forward)]))
-    if some < len(source):
-        out = plan.empty()
-        for low in range(0, len(source), some):
-            part = source[low : low + some]
-            _plan(part.shape, *arguments, False).compute(part, w, b, out[low : low + some])
-    else:
-        out = plan.compute(source, w, b, plan.empty())
+    out, packed, panels_of_parts = plan.empty(), None, None
+    for low in range(0, len(source), some):
+        part = source[low : low + some]
+        of_part = _plan(part.shape, *arguments, False)
+        if of_part.panels != panels_of_parts:
+            packed, panels_of_parts = of_part.packed(w), of_part.panels
+        of_part.compute(part, w, packed, b, out[low : low + some])
     out = to_front(out) if plan.last else out
     if plan.padded and border_counts(out, plan.first, w):
         plan = _plan(source.shape, *arguments, True)
-        out = plan.compute(source, w, b, plan.empty())
+        out = plan.compute(source, w, plan.packed(w), b, plan.empty())
         return to_front(out) if plan.last else out
     return out
 
@@ -295,7 +344,8 @@ def _together(plan: _Plan, source: tuple, targets: int) -> int:
     """How many samples, of so many targets, are computed at a time: their bordered images stay in a cache until they are read."""
     if plan.last and plan.size == source[2:]:  # read where they lie
         return source[0]
-    return max(1, CACHED * get_num_threads() // (math.prod(plan.size) * source[1]), FEW_TARGETS // targets)
+    few = FEW_TARGETS if plan.bias[0] == 1 else FEW_TARGETS_OF_GROUPS
+    return max(1, CACHED * get_num_threads() // (math.prod(plan.size) * source[1]), few // targets)
 
 
 class _Plan(NamedTuple):
@@ -330,15 +380,21 @@ class _Plan(NamedTuple):
         """Memory for the result as it is computed."""
         return np.empty(self.shape, np.float32)
 
-    def compute(self, source: np.ndarray, w: np.ndarray, b: np.ndarray | None, out: np.ndarray) -> np.ndarray:
-        """The result for such arrays, in `out`."""
-        image = bordered(source, self.size, self.border, self.bias[0])
+    def packed(self, w: np.ndarray) -> Any:
+        """The weights in panels, or memory for those that pieces pack; 0 if they have their own."""
         panel_count, elements, grain = self.panels
-        packed: Any = 0
-        if elements:
-            packed = (np.empty if self.filled else np.zeros)(elements, np.float32)
+        if not elements:
+            return 0
+        packed = (np.empty if self.filled else np.zeros)(elements, np.float32)
         if panel_count:
             parallel(panels(), panel_count, w, packed, self.words, grain=grain)
+        return packed
+
+    def compute(
+        self, source: np.ndarray, w: np.ndarray, packed: Any, b: np.ndarray | None, out: np.ndarray
+    ) -> np.ndarray:
+        """The result for such arrays, in `out`."""
+        image = bordered(source, self.size, self.border, self.bias[0])
         bias = 0 if b is None else _padded(b, *self.bias)
         items, grain = self.items
         parallel(gather(), items, image, w, packed, bias, out, self.words, grain=grain)
@@ -411,8 +467,8 @@ def _pieces(count: int, size: tuple, columns: int, groups: int, in_group: int, s
 
 
 @functools.lru_cache(256)
-def _windows(x: tuple, y: tuple, kernel: tuple, stride: tuple, dilation: tuple, groups: int, last: bool, pixels_together: bool,
-             threads: int) -> tuple:  # fmt: skip
+def _windows(x: tuple, y: tuple, image: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, groups: int,
+             last: bool, pixels_together: bool, threads: int) -> tuple:  # fmt: skip
     """How a weight gradient of these shapes is computed, x being the shape with the border: the shape of the result, the tile,
     whether `y` is read where it lies, as it may be if the channels of its pixels are together, and near each other; how many
     pieces of work `sum_windows` has, and a thread should at least have; its words, and what they point into."""
@@ -432,19 +488,38 @@ def _windows(x: tuple, y: tuple, kernel: tuple, stride: tuple, dilation: tuple, 
     window = three(kernel, 1)
     starts = _offsets(window, [n * s for n, s in zip(three(dilation, 1), steps, strict=True)])
     starts = starts[::joined].copy()
+    ranges = np.array(_ranges(image, size, kernel, stride, padding, dilation, joined))
     rows = np.arange(cells * some)
     order = (rows % cells * some + rows // cells) * together * shape.columns
     parts = -(-channels // some), -(-in_group // together)
     items = groups * math.prod(parts)
     group = math.prod(full) * channels
     words = words_for([
-        address_of(offsets), address_of(starts), starts.size, address_of(order), group * groups, group, joined, some, together,
-        *parts, y[0] * math.prod(size), math.prod(size), channels, columns, in_group, cells, groups, shape.rows,
-        shape.columns, last, address("cells", shape, panels=not in_place), turner("plain" if last else "gather"),
+        address_of(offsets), address_of(starts), starts.size, address_of(ranges), address_of(order), group * groups, group,
+        joined, some, together, *parts, y[0] * math.prod(size), math.prod(size), channels, columns, in_group, cells, groups,
+        shape.rows, shape.columns, last, address("cells", shape, panels=not in_place), turner("plain" if last else "gather"),
         y[1] if in_place else 0,
-    ], (offsets, starts, order))  # fmt: skip
+    ], (offsets, starts, ranges, order))  # fmt: skip
     grain = -(-GRAIN * items // max(1, math.prod(y) * channels * cells))
-    return out, shape, in_place, items, grain, words, (offsets, starts, order)
+    return out, shape, in_place, items, grain, words, (offsets, starts, ranges, order)
+
+
+def _ranges(size: tuple, result: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,
+            joined: int) -> list[tuple[int, int]]:  # fmt: skip
+    """For each run of `joined` cells: the first of a sample's windows with one of them inside, and the one behind the last."""
+    numbers = list(zip(size, result, kernel, stride, padding, dilation, strict=True))
+    met = [[valid(k, *each) for k in range(each[2])] for each in numbers]
+    if joined > 1:
+        met[-1] = [(min(low for low, _, _ in met[-1]), max(high for _, high, _ in met[-1]), 0)]
+    found = []
+    for run in itertools.product(*met):
+        if all(low < high for low, high, _ in run):
+            bounds = [[low for low, _, _ in run], [high - 1 for _, high, _ in run]]
+            first, end = (int(np.ravel_multi_index(place, result)) for place in bounds)
+            found.append((first, end + 1))
+        else:
+            found.append((0, 0))
+    return found
 
 
 def _piece_of_windows(channels: int, joined: int, cells: int, groups: int, in_group: int, shape: Shape,

@@ -1,4 +1,4 @@
-"""Poisson and binomial numbers, and RReLU's slopes, by generated code: the portable loops of `tdt/_random`, from the same words.
+"""Poisson, binomial and gamma numbers, and RReLU's slopes, by generated code: the loops of `tdt/_random`, from the same words.
 
 How many words an element takes depends on them, so they are drawn one at a time from the generator's state.
 """
@@ -14,6 +14,7 @@ import numpy as np
 from tdt._kernels._code import Code, Value, Variable, native
 from tdt._kernels.mersenne_cpu import SIZE, renew, tempered
 
+THIRD, SQUEEZE = float(np.float32(1) / np.float32(3)), float(np.float32(0.0331))  # PyTorch has them in float32
 Draw = Callable[[], Value]
 Rounded = Callable[[Value], Value]  # a result of PyTorch's in float32, where counts and probabilities are
 
@@ -163,6 +164,98 @@ def _binomial(code: Code, first: Value, last: Value, arguments: list[Value], sin
         code.store(code.cast(result.get(), kind), out, i)
 
 
+def _normal(code: Code, spare: Value, draw: Draw, x: Variable) -> None:
+    """A standard normal number. spare: the second one of a pair and, unless it is used up, 1."""
+
+    def second() -> None:
+        x.set(code.load("double", spare, 0))
+        code.store(code.value(0.0, "double"), spare, 1)
+
+    def pair() -> None:
+        turn, unit = draw(), draw()
+        radius = code.call("sqrt", -2.0 * code.function("log1p", "double", 0.0 - unit))
+        angle = 2 * math.pi * turn
+        x.set(radius * code.function("cos", "double", angle))
+        code.store(radius * code.function("sin", "double", angle), spare, 0)
+        code.store(code.value(1.0, "double"), spare, 1)
+
+    code.choose(code.load("double", spare, 1) != 0.0, second, pair)
+
+
+def _by_rejection(code: Code, scale: Value, d: Value, spare: Value, draw: Draw, result: Variable) -> None:
+    c = 1.0 / code.call("sqrt", 9.0 * d)
+    x, y, done = code.variable("double"), code.variable("double"), code.variable("i8", 0)
+    with code.forever() as leave:
+        with code.forever() as positive:
+            _normal(code, spare, draw, x)
+            y.set(1.0 + c * x.get())
+            positive((y.get() > 0.0) | (y.get() != y.get()))
+        v, square = y.get() * y.get() * y.get(), x.get() * x.get()
+        u = 1.0 - draw()
+        result.set(scale * d * v)
+        leave(u < 1.0 - SQUEEZE * square * square)
+        bound = 0.5 * square + d * (1.0 - v + _log(code, v))
+        done.set(code.cast(_log(code, u) < bound, "i8", signed=False))
+        leave(done.get() != 0)
+
+
+@native("ppppq")
+def _gamma(code: Code, first: Value, last: Value, arguments: list[Value], single: bool) -> None:
+    """state, the spare normal number (see `_normal`), shapes in float64, out, n."""
+    state, spare, shapes, out, n = arguments
+    draw = _uniforms(code, state)
+
+    def rounded(x: Value) -> Value:
+        return code.cast(code.cast(x, "float"), "double") if single else x
+
+    with code.loop(0, n) as i:
+        shape = code.load("double", shapes, i)
+        result, scale = code.variable("double", 0.0), code.variable("double", 1.0)
+        with code.when(shape != 0.0):
+            with code.when(shape < 1.0):
+                scale.set(code.function("pow", "double", 1.0 - draw(), rounded(1.0 / shape)))
+            above = code.select(shape < 1.0, rounded(shape + 1.0), shape)
+            _by_rejection(code, scale.get(), rounded(above - THIRD), spare, draw, result)
+        code.store(result.get(), out, i)
+
+
+@native("pppqdd")
+def _normals(code: Code, first: Value, last: Value, arguments: list[Value], kind: str) -> None:
+    """state, the spare normal number (see `_normal`), out, n, mean, std."""
+    state, spare, out, n, mean, std = arguments
+    draw, x = _uniforms(code, state), code.variable("double")
+    with code.loop(0, n) as i:
+        _normal(code, spare, draw, x)
+        code.store(code.cast(x.get() * std + mean, kind), out, i)
+
+
+@native("ppppqqq")
+def _choices(code: Code, first: Value, last: Value, arguments: list[Value], kind: str) -> None:
+    """state, weights, edges, out, rows, categories, count. The code fails, before it draws, at weights that have no meaning."""
+    state, weights, edges, out, rows, categories, count = arguments
+    with code.loop(0, rows) as r:
+        begin, total, valid = r * categories, code.variable(kind, 0.0), code.variable("i1", 1)
+        with code.loop(0, categories) as c:
+            weight = code.load(kind, weights, begin + c)
+            total.add(weight)
+            valid.set(valid.get() & (weight >= 0.0))
+            code.store(total.get(), edges, begin + c)
+        with code.when((total.get() > 0.0) & (total.get() < math.inf) & valid.get() == 0):
+            code.fail()
+        with code.loop(0, categories) as c:
+            code.store(code.load(kind, edges, begin + c) / total.get(), edges, begin + c)
+    draw = _uniforms(code, state)
+    with code.loop(0, rows) as r, code.loop(0, count) as k:
+        unit, low, high = draw(), code.variable("i64", 0), code.variable("i64", categories)
+        with code.forever() as leave:  # the first edge that is not below the number
+            leave(low.get() >= high.get())
+            middle = (low.get() + high.get()) >> 1
+            below = code.cast(code.load(kind, edges, r * categories + middle), "double") < unit
+            high.set(code.select(below, high.get(), middle))
+            low.set(code.select(below, middle + 1, low.get()))
+        code.store(low.get(), out, r * count + k)
+
+
 @native("pppqdd")
 def _slopes(code: Code, first: Value, last: Value, arguments: list[Value], kind: str) -> None:
     """state, x, out, n, bounds."""
@@ -187,6 +280,35 @@ def poisson(state: np.ndarray, means: np.ndarray) -> np.ndarray:
     out = np.empty_like(means)
     _poisson()(0, 1, state, means, out, means.size)
     return out
+
+
+def gamma(state: np.ndarray, spare: np.ndarray, shapes: np.ndarray, single: bool) -> np.ndarray:
+    """A gamma number of each shape, a contiguous array of float64, and of rate 1.
+
+    Args:
+        spare: the second one of a pair of normal numbers, or any number, and 1.0 if it is to be used; both change.
+        single: compute what PyTorch computes in float32 for shapes of that type.
+    """
+    out = np.empty_like(shapes)
+    _gamma(single)(0, 1, state, spare, shapes, out, shapes.size)
+    return out
+
+
+def normals(state: np.ndarray, spare: np.ndarray, mean: float, std: float, out: np.ndarray) -> None:
+    """Fill a contiguous array of float32 or float64 with normal numbers, each computed in float64; `spare` as in `gamma`."""
+    _normals("float" if out.dtype == np.float32 else "double")(0, 1, state, spare, out, out.size, mean, std)
+
+
+def choices(state: np.ndarray, weights: np.ndarray, count: int) -> np.ndarray | None:
+    """For each row of weights, contiguous arrays of float32 or float64, `count` places, drawn independently.
+
+    A place is the first at which the sum of weights so far, of their total, is not below a uniform number of 53 bits. None, with
+    nothing drawn, for weights that are not finite, negative, or all zero.
+    """
+    rows, categories = weights.shape
+    out = np.empty((rows, count), np.int64)
+    code = _choices("float" if weights.dtype == np.float32 else "double")
+    return out if code(0, 1, state, weights, np.empty_like(weights), out, rows, categories, count) else None
 
 
 def binomial(state: np.ndarray, counts: np.ndarray, probabilities: np.ndarray, tails: Sequence[float]) -> np.ndarray:

@@ -30,9 +30,12 @@ LONG_SUM = (
 # Of weight gradients in one group: multiply-adds that take `conv_cpu` as long as to pack a number of y, and the rate of sums
 # along rows in comparison with its tiles', by the floats of a vector, without a stride and with one.
 PACKED, RATE_OF_ROWS = 16, {4: (0.75, 0.64), 8: (0.75, 0.64), 16: (0.8, 0.8)}
+FEW_LAST = (
+    6  # channels of a channels-last result, or of its gradient, up to which turning it takes less time than it saves
+)
 SUMMED_LAST = 8  # channels in a group from which on weight gradients of contiguous images are summed channels-last
-# Channels in a group from which on `conv_cpu` is faster for channels-last images, and for those of up to NARROW pixels a row, of
-# which each packed weight meets few.
+# Channels in a group from which on `conv_cpu` is faster for channels-last images, and for weight gradients of those of up to
+# NARROW pixels a row.
 WIDE_LAST, WIDE_LAST_OF_NARROW = 64, 32
 
 
@@ -42,10 +45,10 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
     how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     width = output_sizes(x.shape[3:], w.shape[3:], stride[1:], padding[1:], dilation[1:])[0]
     if output_is_channels_last(x, w):
-        if groups == 1 and len(w) <= FEW_CHANNELS:
+        if groups == 1 and len(w) <= FEW_LAST:
             return _last(conv(contiguous(x), contiguous(w), b, **how))
         narrow = min(w.shape[1], len(w) // groups)
-        out = _pixels.result(x, w, b, **how) if groups > 1 and _by_pixels(narrow, width) else None
+        out = _pixels.result(x, w, b, **how) if groups > 1 and narrow < WIDE_LAST else None
     else:
         out = _planes.result(x, w, b, **how) if _results_by_rows(w, stride, groups, width) else None
     return conv_cpu.conv(x, w, b, **how) if out is None else out
@@ -79,7 +82,7 @@ def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *
     if output_is_channels_last(y, w):
         if groups == 1 and w.shape[1] <= FEW_CHANNELS:
             return _last(conv_input_grad(contiguous(y), contiguous(w), b, **how))
-        out = _pixels.input_grad(y, w, b, **how) if groups > 1 and _by_pixels(narrow, size[1]) else None
+        out = _pixels.input_grad(y, w, b, **how) if groups > 1 and narrow < WIDE_LAST else None
     else:
         out = _planes.input_grad(y, w, b, **how) if _by_rows(narrow, size[1] // stride[1]) else None
     return conv_cpu.conv_input_grad(y, w, b, **how) if out is None else out
@@ -91,11 +94,12 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
     last = output_is_channels_last(y, x)
     how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     if last and groups == 1:
-        if y.shape[1] > FEW_CHANNELS:
+        if y.shape[1] > FEW_LAST:
             return conv_cpu.conv_weight_grad(y, x, **how)
         return _last(conv_weight_grad(contiguous(y), contiguous(x), **how))
     narrow, out = min(x.shape[1], y.shape[1]) // groups, None
-    if groups > 1 and (last or narrow >= SUMMED_LAST or y.shape[2] > 1) and _by_pixels(narrow, y.shape[3]):
+    most = WIDE_LAST if y.shape[3] > NARROW else WIDE_LAST_OF_NARROW
+    if groups > 1 and (last or narrow >= SUMMED_LAST or y.shape[2] > 1) and narrow < most:
         out = _pixels.weight_grad(y, x, **how)
     if (
         out is None
@@ -131,11 +135,6 @@ def _sums_by_rows(y: np.ndarray, x: np.ndarray, cells: int, stride: tuple) -> bo
     filled = out_channels / (-(-out_channels // shape.columns) * shape.columns)
     by_rows = RATE_OF_ROWS[vector][max(stride) > 1] * width / (-(-width // vector) * vector)
     return by_rows * (channels * cells + PACKED) > rates()[shape] * filled * channels * cells
-
-
-def _by_pixels(channels: int, width: int) -> bool:
-    """Whether groups of channels-last images have few enough channels for rows of such a width."""
-    return channels < (WIDE_LAST if width > NARROW else WIDE_LAST_OF_NARROW)
 
 
 def _last(x: np.ndarray) -> np.ndarray:

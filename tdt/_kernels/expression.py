@@ -169,6 +169,18 @@ def is_constant(expression: Expression) -> bool:
     return expression.op == "constant" or (expression.op == "where" and all(map(is_constant, expression.args[1:])))
 
 
+def operations(expression: Expression) -> int:
+    """How many operations an expression has."""
+    visited: set[int] = set()
+    stack = [expression]
+    while stack:
+        each = stack.pop()
+        if id(each) not in visited and isinstance(each, Expression):
+            visited.add(id(each))
+            stack += each.args
+    return len(visited)
+
+
 def as_expression(value: Any) -> Expression:
     """A number as a constant; an expression as it is; of a variable the value that it has now."""
     if value.__class__ is Variable:

@@ -23,6 +23,7 @@ from tdt._kernels.generated import LETTERS, ufunc_of
 
 # Of so many elements, and rows of arrays that are broadcast, generated code has less to do between the rows than NumPy.
 MANY, MANY_ROWS = 1 << 13, 64
+LEAST_ROW = 8  # elements of rows with gaps between them, as those of parts of an array
 
 
 class Layout(NamedTuple):
@@ -36,6 +37,18 @@ class Layout(NamedTuple):
     def of(cls, array: np.ndarray) -> Layout:
         """That of an array."""
         return cls(array.shape, array.strides, array.dtype)
+
+    @classmethod
+    def contiguous(cls, array: np.ndarray) -> Layout:
+        """That of an array whose elements lie in order."""
+        strides = np.empty(array.shape, np.bool_).strides
+        return cls(array.shape, tuple([n * array.itemsize for n in strides]), array.dtype)
+
+    def part(self, dim: int, start: int, stop: int) -> Layout:
+        """That of the entries from `start` to `stop` along a dimension, which is counted from the last one, -1."""
+        shape = [*self.shape]
+        shape[dim] = stop - start
+        return Layout(tuple(shape), self.strides, self.dtype)
 
     @property
     def dense(self) -> bool:
@@ -52,6 +65,16 @@ class Layout(NamedTuple):
         """Without the dimensions in which all elements are one."""
         own = [d for d, stride in enumerate(self.strides) if stride]
         return Layout(tuple([self.shape[d] for d in own]), tuple([self.strides[d] for d in own]), self.dtype)
+
+    def has_rows_of(self, other: Layout) -> bool:
+        """Whether the elements that are neighbours in an array of the same shape are so here, in rows with gaps between them."""
+        own, others = self.dtype.itemsize, other.dtype.itemsize
+        inner = min((d for d, n in enumerate(other.shape) if n != 1), key=other.strides.__getitem__, default=None)
+        return (
+            inner is not None
+            and self.shape[inner] >= LEAST_ROW
+            and self.strides[inner] * others == other.strides[inner] * own
+        )
 
     def like(self) -> np.ndarray:
         """An array that lies so; its elements must not be read."""

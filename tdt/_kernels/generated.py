@@ -27,6 +27,7 @@ from tdt._kernels._launches import PLAIN_UFUNCS
 from tdt._kernels._native import Entry, entry_at, linked, ufunc_function
 from tdt._kernels._pool import parallel
 from tdt._kernels._quick_elementwise import quick_elementwise
+from tdt._kernels._registry import lazy
 from tdt._kernels._threads import MANY, THREADS
 from tdt._kernels.expression import Expression, as_expression
 
@@ -44,6 +45,7 @@ ndarray = np.ndarray
 MOST_PREPARED = 1000
 NONE: dict[str, Any] = {}
 
+_contiguous_copy = lazy("moves_cpu:contiguous_copy")
 _alive: list[Any] = []  # NumPy keeps pointers to these, and ufuncs live as long as the process
 
 
@@ -137,13 +139,31 @@ class Function:
             None if out is None else _Layout(out.shape, out.strides),
         )  # fmt: skip
         if found is None:
-            return None
+            return self._turned(arrays, full, out)
         shape, like, plan = found
         if out is None:
             out = np.empty(shape, self.output) if like is None else np.empty_like(arrays[like], self.output)
         entry = self.rows if len(plan.head) > 1 else self.entry
         parallel(Job(self.name, entry, plan), plan.blocks, *arrays, out, grain=plan.grain)  # type: ignore[arg-type]
         return out
+
+    def _turned(self, arrays: Sequence[Any], full: np.ndarray, out: np.ndarray | None) -> np.ndarray | None:
+        """The result in the order of the first operand, `full`, like which others are copied first that lie across.
+
+        None where they are few, of other shapes, or lie otherwise. NumPy would read a cache line for each element.
+        """
+        order = sorted(range(full.ndim), key=lambda d: -full.strides[d])
+        if full.size < 2 * MANY or not full.transpose(order).flags.c_contiguous:
+            return None
+        turned: list[Any] = []
+        for a in arrays:
+            if a.ndim and not _lie_alike(a, full):
+                copied = _contiguous_copy(a.transpose(order)) if a.shape == full.shape else None
+                if copied is None:
+                    return None
+                a = copied.transpose(sorted(order, key=order.__getitem__))
+            turned.append(a)
+        return self._run(turned, out)
 
 
 class _Layout(NamedTuple):

@@ -29,7 +29,7 @@ def forward(
     size = hs.shape[1]
     b = b_ih.copy()
     b[: 2 * size] += b_hh[: 2 * size]
-    arrays = hs, passed, gates, b, b_hh[2 * size :]
+    arrays = hs, passed, gates, b, np.ascontiguousarray(b_hh[2 * size :])
     run(_forward, steps, arrays, (w_hh[: 2 * size].T, w_hh[2 * size :].T), gates.shape[1])
 
 

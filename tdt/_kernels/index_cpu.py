@@ -14,6 +14,7 @@ from tdt._kernels._code import SIZES, Code, Value, native
 from tdt._kernels._pool import parallel
 
 UNITS = 1 << 12  # elements that a block of the pool's work has at least
+CHECKED = 1 << 9  # indices that are checked before the elements are taken, and are in the first cache then
 WIDTH = 64  # columns that are added to as one, where there are few A
 GRAIN = 2
 VECTOR = 32  # bytes that are copied at a time
@@ -42,15 +43,14 @@ def _take(code: Code, first: Value, last: Value, arguments: list[Value], kind: s
 
     if form == "last entries":
         _check(code, index_kind, index, code.value(0, "i64"), m, n, low)
-    with code.loop(first * each, code.minimum(last * each, rows)) as row:
+
+    def take_row(row: Value) -> None:
         if form == "last entries":
             with code.loop(0, m) as j:
                 code.store(code.load(kind, x, row * n + number_at(j)), out, row * m + j)
         elif form == "last":
-            begin = row * m
-            _check(code, index_kind, index, begin, m, n, low)
             with code.loop(0, m) as j:
-                code.store(code.load(kind, x, row * n + number_at(begin + j)), out, begin + j)
+                code.store(code.load(kind, x, row * n + number_at(row * m + j)), out, row * m + j)
         else:
             outer = quotient(code, row, m, rows)
             base, target = outer * n * width, row * width
@@ -59,9 +59,16 @@ def _take(code: Code, first: Value, last: Value, arguments: list[Value], kind: s
                 _check(code, index_kind, index, place, code.value(1, "i64"), n, low)
                 _copy_row(code, kind, x, base + number_at(place) * width, out, target, width)
             else:
-                _check(code, index_kind, index, target, width, n, low)
                 with code.loop(0, width) as b:
                     code.store(code.load(kind, x, base + number_at(target + b) * width + b), out, target + b)
+
+    with code.loop(first, last) as block:
+        begin, end = block * each, code.minimum(block * each + each, rows)
+        if form in ("last", "elements"):  # the indices of a block lie side by side
+            of_row = m if form == "last" else width
+            _check(code, index_kind, index, begin * of_row, (end - begin) * of_row, n, low)
+        with code.loop(begin, end) as row:
+            take_row(row)
 
 
 def combined(code: Code, how: str, old: Value, new: Value) -> Value:
@@ -168,10 +175,10 @@ def take(x: np.ndarray, index: np.ndarray, dim: int, negative: bool) -> np.ndarr
     form = ("last entries" if whole else "last") if width == 1 else "entries" if whole else "elements"
     rows = math.prod(x.shape[:dim]) * (1 if width == 1 else m)
     out = np.empty((*x.shape[:dim], m, *x.shape[dim + 1 :]), x.dtype)
-    each = max(1, UNITS // max(m if width == 1 else width, 1))
+    each = max(1, CHECKED // max(m if width == 1 else width, 1))
     routine = _take(KINDS[x.itemsize], INDICES[index.dtype.char], form, negative)
     args = x, index, out, n, m, width, rows, each, -n if negative else 0
-    return out if parallel_checked(routine, -(-rows // each), args, GRAIN) else None
+    return out if parallel_checked(routine, -(-rows // each), args, GRAIN * UNITS // CHECKED) else None
 
 
 def parallel_checked(routine: Any, blocks: int, args: tuple, grain: int) -> bool:

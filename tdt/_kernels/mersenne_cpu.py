@@ -11,11 +11,19 @@ from typing import Any
 import numpy as np
 
 from tdt._kernels._code import Code, Value, Variable, native
+from tdt._kernels._exponential import log
+from tdt._kernels._inline import inline
+from tdt._kernels._trigonometric import cos_of_small, sin_of_small
+from tdt._kernels.expression import sqrt
 
 SIZE, MIDDLE = 624, 397
 UPPER, LOWER, TWIST = 0x80000000, 0x7FFFFFFF, 0x9908B0DF
 MASK_7, MASK_15 = 0x9D2C5680, 0xEFC60000
-ROOM = 2 * SIZE  # words that are made before they are used
+ROOM = 2 * SIZE  # words that are made before they are used; a multiple of 2 · PAIRS
+PAIRS = 8  # of normal numbers that are computed together, of as many radii and angles
+TURN = float(np.float32(2 * np.pi))
+# Of integers that are drawn, by NumPy's codes.
+KINDS = {"i8": "i64", "i4": "i32", "i2": "i16", "i1": "i8", "u1": "i8", "b1": "i8", "f4": "float", "f8": "double"}
 
 
 def renew(code: Code, state: Value) -> None:
@@ -105,6 +113,60 @@ def _draw(code: Code, first: Value, last: Value, arguments: list[Value], how: st
     code.store(code.cast(place.get(), "i32"), state, SIZE)
 
 
+@native("ppqqq")
+def _integers(code: Code, first: Value, last: Value, arguments: list[Value], wide: bool, kind: str) -> None:
+    """state, out, n, span, low: `n` integers on [low, low + span), remainders of one word each, or of two if `wide`."""
+    state, out, n, span, low = arguments
+    words = code.array("i32", ROOM)
+    place = code.variable("i64", code.cast(code.load("i32", state, SIZE), "i64"))
+    each = 2 if wide else 1
+    real = code.cast(span, "double")
+    inverse = 1.0 / real
+    with code.loop(0, n, ROOM // each) as start:
+        count = code.minimum(n - start, ROOM // each)
+        _fill(code, state, place, words, count * each)
+        with code.loop(0, count) as i:
+            if wide:
+                value = _pair(code, words, i) % span
+            else:  # a quotient of 32 bits is off by one at most
+                word = code.cast(code.load("i32", words, i), "double", signed=False)
+                rest = word - code.call("floor", word * inverse) * real
+                rest = code.select(rest < 0.0, rest + real, rest)
+                rest = code.select(rest >= real, rest - real, rest)
+                value = code.cast(code.cast(rest, "i32"), "i64")
+            code.store(code.cast(value + low, kind), out, start + i)
+    code.store(code.cast(place.get(), "i32"), state, SIZE)
+
+
+@native("ppqdd")
+def _normal(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    """state, out, n, mean, std: `n` ≥ 16 normal numbers, as `normal` says."""
+    state, out, n, mean, std = arguments
+    words = code.array("i32", ROOM)
+    place = code.variable("i64", code.cast(code.load("i32", state, SIZE), "i64"))
+    shift, scale = (code.splat(code.cast(each, "float"), PAIRS) for each in (mean, std))
+
+    def blocks(count: Value | int, to: Value) -> None:
+        with code.loop(0, code.value(count, "i64") // (2 * PAIRS) * (2 * PAIRS), 2 * PAIRS) as k:
+            unit, turn = (
+                code.cast(code.load("i32", words, k + half, PAIRS) & 0xFFFFFF, "float") * 2.0**-24
+                for half in (0, PAIRS)
+            )
+            radius = inline(code, lambda x: sqrt(log(1 - x) * -2), unit)
+            for half, formula in ((0, cos_of_small), (PAIRS, sin_of_small)):
+                value = radius * inline(code, lambda x, f=formula: f(x * TURN), turn) * scale
+                code.store(code.select(mean != 0, value + shift, value), out, to + k + half)
+
+    with code.loop(0, n, ROOM) as start:
+        count = code.minimum(n - start, ROOM)
+        _fill(code, state, place, words, count)
+        blocks(count, start)
+    with code.when(n % (2 * PAIRS) != 0):
+        _fill(code, state, place, words, code.value(2 * PAIRS, "i64"))
+        blocks(2 * PAIRS, n - 2 * PAIRS)
+    code.store(code.cast(place.get(), "i32"), state, SIZE)
+
+
 @native("ppq")
 def _shuffle(code: Code, first: Value, last: Value, arguments: list[Value], kind: str) -> None:
     """words, order, n: exchange each element with one of those from it on (Fisher and Yates)."""
@@ -117,7 +179,10 @@ def _shuffle(code: Code, first: Value, last: Value, arguments: list[Value], kind
         code.store(a, order, j)
 
 
-def draw(state: np.ndarray, n: int, how: str, dtype: Any, low: float = 0.0, high: float = 1.0, bound: int = 0) -> Any:
+def draw(
+    state: np.ndarray, n: int, how: str, dtype: Any, low: float = 0.0, high: float = 1.0, bound: int = 0,
+    out: np.ndarray | None = None,
+) -> Any:  # fmt: skip
     """The next `n` numbers of a generator, whose state moves on.
 
     Args:
@@ -125,10 +190,33 @@ def draw(state: np.ndarray, n: int, how: str, dtype: Any, low: float = 0.0, high
         how: "words" or, in 32 bits, "words32"; "pairs" of words; "unit32" or "unit64" for uniform numbers on [low, high)
             of 24 or 53 bits; "below" for whether 53 bits are below `bound`.
         dtype: of the result, as `how` writes it.
+        out: contiguous array for it.
     """
-    out = np.empty(n, dtype)
+    out = np.empty(n, dtype) if out is None else out
     _draw(how)(0, 1, state, out, n, float(low), float(high), bound)
     return out
+
+
+def normal(state: np.ndarray, n: int, mean: float, std: float, out: np.ndarray | None = None) -> np.ndarray:
+    """`n` ≥ 16 normal numbers in float32 by the method of Box and Muller (1958), each from one word.
+
+    Of 16 words 8 give radii and 8 angles; if 16 does not divide `n`, the last 16 numbers are drawn again.
+    """
+    out = np.empty(n, np.float32) if out is None else out
+    _normal()(0, 1, state, out, n, float(mean), float(std))
+    return out
+
+
+def integers(state: np.ndarray, low: int, high: int, wide: bool, out: np.ndarray) -> bool:
+    """Fill a contiguous array with integers on [low, high), fewer than 2⁶³; False, with nothing drawn, for other types.
+
+    wide: each takes two words; else there are fewer than 2³¹.
+    """
+    kind = KINDS.get(out.dtype.str[1:])
+    if kind is None or high - low >= 1 << 63:
+        return False
+    _integers(wide, kind)(0, 1, state, out, out.size, high - low, low)
+    return True
 
 
 def words(state: np.ndarray, n: int) -> np.ndarray:

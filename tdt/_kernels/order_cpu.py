@@ -10,7 +10,7 @@ import numpy as np
 from tdt._kernels import _order
 from tdt._kernels._order import INTEGERS, SIGNED_BITS
 from tdt._kernels._pool import parallel
-from tdt._kernels._row_order import MOST, row_kth, row_median, row_sort, row_topk, sort_rows
+from tdt._kernels._row_order import MOST, row_kth, row_median, row_mode, row_sort, row_topk, sort_rows
 from tdt._kernels._threads import THREADS
 
 UNITS = 1 << 12  # elements that a block of the pool's work has at least
@@ -58,7 +58,8 @@ def argsort(x: np.ndarray, descending: bool) -> np.ndarray:
 
 
 def row_function(name: str, dtype: np.dtype, option: bool = False) -> Any:
-    """The ufunc of the last dimension of small arrays: "sort" or "topk", where `option` is descending, "median" or "nanmedian".
+    """The ufunc of the last dimension of small arrays: "sort" or "topk", where `option` is descending, "median", "nanmedian",
+    "mode", or "kth", whose second operand is the rank, from 0.
 
     None for other types. Rows have at most MOST elements; of "topk" any number, and k is the size of a second operand of bools,
     at most FEW where rows have more elements.
@@ -70,6 +71,10 @@ def row_function(name: str, dtype: np.dtype, option: bool = False) -> Any:
         return row_sort(letter * 2 + "q", letter, option)
     if name == "topk":
         return row_topk(letter + "?" + letter + "q", letter, option)
+    if name == "mode":
+        return row_mode(letter * 2 + "q", letter)
+    if name == "kth":
+        return row_kth(f"{letter}q{letter}q", letter)
     return row_median(letter * 2 + "q", letter, name == "nanmedian")
 
 
@@ -85,7 +90,7 @@ def ranked(x: np.ndarray, m: int, mode: str, descending: bool = False) -> np.nda
     n, letter = x.shape[-1], x.dtype.char
     if n <= MOST and x.size < THREADS.elementwise and mode != "lowest" and not descending:
         if mode == "kth":
-            return row_kth(f"{letter}q{letter}q", letter)(x, np.int64(m))[1]
+            return row_function(mode, x.dtype)(x, np.int64(m))[1]
         return row_function(mode, x.dtype)(x)[1]
     rows = math.prod(x.shape[:-1])
     size = SIGNED_BITS[INTEGERS[letter]] // 8

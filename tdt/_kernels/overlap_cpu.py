@@ -1,11 +1,12 @@
-"""Input gradients of convolutions of small images with little padding, in float32 on the CPU.
+"""Input gradients of convolutions of small images with little padding, or of few channels, in float32 on the CPU.
 
     w' (C · cells, O)     times y[n] (O, windows)     added where the windows' cells lay
 
 `conv_cpu` sums every cell of the kernel for each pixel. Near the edges most of them are of no window, so that it multiplies
-zeros: half of all for 5 × 5 cells and an image of 14 × 14 without padding. Here each window's cells are multiplied once.
+zeros: half of all for 5 × 5 cells and an image of 14 × 14 without padding. Here each window's cells are multiplied once; and
+they fill vectors, which the channels of an RGB image alone do not.
 
-Of few windows so many weights that packing them takes longer than to multiply are read where they lie (`few_spread_windows`):
+Of few windows so many weights that packing them takes longer than to multiply are read where they lie (`many_weights`):
 
     y' (N · windows, O)   times w (O, C · cells)       turned, and added
 """
@@ -16,10 +17,12 @@ import math
 
 import numpy as np
 
+from tdt._backend.layout import output_is_channels_last, to_front
 from tdt._kernels import pointwise_cpu, product, unfold_cpu
-from tdt._kernels._conv_conditions import few_spread_windows
+from tdt._kernels._conv_conditions import many_weights
 from tdt._kernels._launches import copy_to
-from tdt._kernels._layout import transposed
+from tdt._kernels._layout import contiguous, transposed
+from tdt._kernels._pixels import channels_last
 from tdt._kernels.conv_cpu import PLAIN
 
 TOGETHER = 1 << 18  # floats of products that are added at a time: they stay in a level-two cache
@@ -29,10 +32,13 @@ ROWS = 512  # windows, about, that meet weights which are not packed
 def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, size: tuple, stride: tuple, padding: tuple,
                     dilation: tuple, groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv_input_grad` for y (N, O, OH, OW), w (O, C, KH, KW), b (C,) or None; one group."""
+    if output_is_channels_last(y, w):
+        how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        return to_front(channels_last(conv_input_grad(contiguous(y), contiguous(w), b, size=size, **how)))
     (count, rows, *windows), (_, channels, *kernel) = y.shape, w.shape
     matrix, out = np.ascontiguousarray(w).reshape(rows, -1), np.empty((count, channels, *size), np.float32)
     how, places = {"stride": stride, "padding": padding, "dilation": dilation}, math.prod(windows)
-    few = few_spread_windows(y.shape[2:], w.shape, stride)
+    few = many_weights(w.shape, y.shape[2:])
     some = -(-ROWS // places) if few else max(1, TOGETHER // (matrix.shape[1] * places))
     for low in range(0, count, some):
         part = np.ascontiguousarray(y[low : low + some])

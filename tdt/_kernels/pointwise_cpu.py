@@ -38,6 +38,9 @@ COLUMNS = 192  # columns of a block: packed 196 KB, in a level-two cache; a mult
 ROWS = 192  # rows of a block: with DEPTH of them, as much
 FEW_ROWS = 8  # fewer than a tile usually has
 CACHED = 5 << 16  # floats of a sample that stay in a level-two cache, where they are read as they lie
+# Floats of a page of memory: lines as far apart, or samples that together lie in no level-two cache, are read faster as they are
+# packed, by wide vectors, whose products do not hide how long it takes to load them.
+PAGE = 1024
 FAR = 1 << 20  # floats of all samples that lie in no level-two cache
 FEW_TIMES = 64  # rows up to which that pays for shallow products too
 # Floats so many of which, and multiples, are between numbers in the same set of a level-one cache, and how many lines it has:
@@ -49,6 +52,8 @@ WASTE = 1.08  # columns of tiles for each pixel from which on samples share tile
 JOINED = 36864  # floats of panels then, of the whole depth
 JOINED_ROWS = 96  # rows of a block then
 PACKED = 8  # multiply-adds that take as long as to pack an element
+# Pixels of all samples up to which transposed weights, from so many on, are packed as they are read, and not turned before.
+FEW_PIXELS, MANY_WEIGHTS = 256, 1 << 18
 TURNED = 1.1  # by how much the transposed weight gradient has to be faster, as it is turned
 GRAIN = 1 << 20  # multiply-adds that a thread should at least have
 PARTS = 4  # pieces that a weight gradient is cut into where that is possible
@@ -200,7 +205,7 @@ def _covered(windows: Sequence[int], kernel: tuple, stride: tuple, size: tuple) 
 def _images(w: np.ndarray, x: np.ndarray, b: np.ndarray | None) -> np.ndarray:
     """w · x[n] for each sample of x (N, K, P), plus b for each row."""
     (count, depth, pixels), rows = x.shape, len(w)
-    if x.size * rows < LARGE:
+    if x.size * rows < LARGE or (count * pixels <= FEW_PIXELS and w.size >= MANY_WEIGHTS and not w.flags.c_contiguous):
         out = product(np, w, x)
         return out if b is None else np.add(out, b[:, None], out=out)
     x = watched_contiguous(x)
@@ -243,9 +248,12 @@ def prepared_images(
 def _(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple, groups: int,
       recorded: bool) -> Callable[..., np.ndarray] | None:  # fmt: skip
     size = x.shape[2:]
-    if w.shape[2:] != ONE_CELL or stride != (1, 1) or math.prod(size) == 1 or output_is_channels_last(x, w):
+    if w.shape[2:] != ONE_CELL or not all(a is None or a.flags.c_contiguous for a in (x, w, b)):
         return None
-    if not all(a is None or a.flags.c_contiguous for a in (x, w, b)):
+    if size == ONE_PIXEL:
+        rows, columns, pixel = x.shape[:2], w.shape[:2], (len(x), len(w), 1, 1)
+        return lambda x, w, b: product(np, x.reshape(rows), w.reshape(columns).T, b).reshape(pixel)
+    if stride != (1, 1) or output_is_channels_last(x, w):
         return None
     matrix, planes, shape = w.shape[:2], (*x.shape[:2], math.prod(size)), (len(x), len(w), *size)
     images = prepared_images(w.reshape(matrix), x.reshape(planes), b)
@@ -268,6 +276,7 @@ def _plan(count: int, rows: int, depth: int, pixels: int, biased: bool) -> tuple
         depth * pixels <= CACHED
         and (rows <= FEW_TIMES or depth > SHALLOW)
         and not (pixels % SET == 0 and rows > shape.rows and depth > WAYS and shape.width < 16)
+        and (shape.width < 16 or rows < FEW_ROWS or (count * depth * pixels <= CACHED and pixels < PAGE))
         and (plan := _plan_in_place(count, rows, depth, pixels, biased))
     ):
         return plan

@@ -1,13 +1,14 @@
-"""Matrix products in float32: packed, in blocks for the caches, of register tiles (`_tile`), on the pool's threads.
+"""Matrix products in float32 or float64: packed, in blocks for the caches, of register tiles (`_tile`), on the pool's threads.
 
     for a block of columns, for DEPTH of the sum: pack the right operand into panels
         for a block of rows: pack the left operand's, unless few panels read it
             for each panel of columns, for each tile of rows: the tile adds its sum to the result
 
-after Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008. A tile sums up to DEPTH products in
-order with `fma`, and these sums are added in order: an element has one value, whatever the size and the memory order of
-the matrices, the tile, the cut into blocks and the number of threads. Operands of bfloat16 are converted while they are packed; a
-result of bfloat16 is rounded a panel at a time, when its sums are complete.
+after Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008. Lines of the right operand that are
+contiguous are packed by the first tile that reads them (`_packing_tile`). A tile sums up to DEPTH products in order with `fma`,
+and these sums are added in order: an element has one value, whatever the size and the memory order of the matrices, the tile,
+the cut into blocks and the number of threads. Operands of bfloat16 are converted while they are packed; a result of bfloat16 is
+rounded a panel at a time, when its sums are complete.
 
 Operands may be transposed or stacked, without a copy. Where the right one has few readers (rows of the left) packing would
 cost more than it saves: if its columns are contiguous as in `linear`, the transposed product is computed, with the left operand
@@ -33,19 +34,22 @@ from tdt._kernels._addresses import address_of
 from tdt._kernels._bfloat16 import round_block
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._direct_parts import MOST_ROWS
-from tdt._kernels._formulas import FLOAT32, narrow, widen
+from tdt._kernels._formulas import FLOAT32, FLOAT64, narrow, widen
 from tdt._kernels._launches import WATCH, note
 from tdt._kernels._native import Entry, NativeKernel, vector_width
 from tdt._kernels._pack import packer, turner
-from tdt._kernels._pool import get_num_threads, parallel
+from tdt._kernels._packing_tile import packing_address
+from tdt._kernels._planned import planned
+from tdt._kernels._pool import parallel
+from tdt._kernels._threads import THREADS
 from tdt._kernels._tile import address, call, choose_for, choose_with_edge, edge
 
 DEPTH = 256  # products that are summed in registers; with a panel of 16 columns, half of a level-one cache
 LONGEST = (
     2 * DEPTH
 )  # a sum below it is packed as a whole, in blocks of half as many rows and columns: the result is written once
-ROWS = 192  # rows of the left operand in a block, or some fewer: packed 196 kB, a part of a level-two cache
-COLUMNS = 768  # columns of the right operand in a block: 786 kB; a multiple of every tile's
+ROWS = 192  # rows of the left operand in a block, or some fewer: packed 196 kB, a part of a level-two cache; half of float64
+COLUMNS = 768  # columns of the right operand in a block: 786 kB; a multiple of every tile's; half of float64
 SHALLOW = (
     32  # depth up to which a block has one tile's rows: what is written counts most, and is then written row by row
 )
@@ -61,12 +65,13 @@ FEW_PANELS = 4  # panels of columns up to which the left operand is read where i
 # tile's rows, or of more if the lines stay in a cache, and of few columns, unless very many rows meet them; where its columns
 # are, of rows that fill vectors badly, as those of the transposed product would be. Some by the floats of a vector.
 FEW_ROWS, ROWS_BETWEEN = 4, 64
+FEW_ROWS_OF_COLUMNS = {8: 8, 16: 4}  # where the columns of the right operand, and rows of the left one, are contiguous
 FEW_ROWS_OF_LINES = {8: (12, 12), 16: (48, 96)}  # of a shallow sum, of others
 FEW_ROWS_OF_PAIRS = {8: 12, 16: 128}  # of others with up to two vectors of columns
 FEW_COLUMNS = {8: (16, 32), 16: (16, 64)}  # where the left operand's rows are contiguous, where its columns are
 ROWS_OF_FEW_COLUMNS = {8: 1 << 62, 16: 128}  # where its rows are contiguous
-# Elements of all left operands where their columns are: each is read in pieces of a tile's rows, as long as a cache holds them.
-SIZE_OF_FEW_COLUMNS = {8: 1 << 62, 16: 1 << 18}
+# Multiply-adds where the left operand's columns are: each is read in pieces of a tile's rows, as long as a cache holds them.
+SIZE_OF_FEW_COLUMNS = {8: 1 << 62, 16: 1 << 22}
 THREE_VECTORS = {
     8: range(0),
     16: range(33, 49),
@@ -75,23 +80,32 @@ ROWS_OF_THREE_VECTORS = 32
 SMALL = 1 << 20
 # Elements of the right operand that stay in a cache when lines are read in pieces, as `_direct` does.
 CACHED = {8: 1 << 19, 16: 1 << 21}
+# Of one whose lines a tile packs: narrow tiles read short pieces of lines in as many pages.
+PACKED_BY_TILES = {8: 1 << 19, 16: 1 << 62}
 TURNED_ROWS = 128  # rows of the left operand up to which the transposed product may be computed
-TURNED_SIZE = 1 << 16  # elements of a piece of it, which is computed in scratch memory
-RIGHT_SIZE, LEFT_SIZE = DEPTH * (COLUMNS + 128), DEPTH * (ROWS + 64)  # elements of what is packed at a time
+# Columns of the right one with which it is where lines are contiguous in both, by the floats of a vector, and rows at most: the
+# left one is then packed by the tiles, or in wide panels.
+TURNED_COLUMNS, MOST_TURNED = {8: range(17, 65), 16: range(0)}, 512
+TURN_BACK = 1.5  # the time to turn an element of its result, in those to pack one
+TURNED_SIZE = 1 << 16  # floats of a piece of it, which is computed in scratch memory
+RIGHT_SIZE, LEFT_SIZE = DEPTH * (COLUMNS + 128), DEPTH * (ROWS + 64)  # floats of what is packed at a time
 CELL = 32  # where the table of a plan has a 0: a tile has fewer rows
 
 # The words of a plan. Of the left and the right operand: bytes from stack to stack, from matrix to matrix, to the next row
 # (column), to the next k; elements from line to line. M, N, K are the sizes of left @ right; PITCH is that of the result.
 (M, N, K, DOWN, ACROSS, PIECE_ROWS, PIECE_COLUMNS, BLOCK_ROWS, INNER, L_OUTER, L_INNER, L_ROW, L_K, L_STEP, R_OUTER,
  R_INNER, R_COLUMN, R_K, R_STEP, C_NEXT, PITCH, TILE_ROWS, TILE_COLUMNS, TILE, EDGE_COLUMNS, EDGE, LEFT, RIGHT, TURN, SPAN,
- AHEAD, TABLE) = range(32)  # fmt: skip
+ AHEAD, PACKING, TABLE) = range(33)  # fmt: skip
 LINE, WORD = 8, 8  # words of a cache line, bytes of a word
+FLOATS = (4, 4)  # bytes of an element of each operand
 ADDRESSES = struct.Struct("=qqqqq").pack
 
 
 @native("pqqqqqqqqq", vectorize=False)
-def _pieces(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+def _pieces(code: Code, first: Value, last: Value, arguments: list[Value], item: int) -> None:
     """Pieces of products left @ right: blocks of rows and columns of each matrix of a stack. Addresses are words.
+
+    item: bytes of an element of the result: 4 of float32, 8 of float64.
 
     half_all: of the result in bfloat16, or 0. Then sums of more than DEPTH products are in `c_all` until they are complete.
     """
@@ -117,69 +131,88 @@ def _pieces(code: Code, first: Value, last: Value, arguments: list[Value]) -> No
         c_piece = c_all + matrix * plan[C_NEXT]
         with code.loop(0, plan[AHEAD], 8 * LINE) as offset:
             code.prefetch(c_piece + plan[C_NEXT] + offset, writes=True)
-        half = code.select(half_all == 0, 0, half_all + (matrix * plan[C_NEXT] >> 1) + 2 * low * plan[PITCH])
+        half = code.value(0, "i64")
+        if item == 4:
+            half = code.select(half_all == 0, 0, half_all + (matrix * plan[C_NEXT] >> 1) + 2 * low * plan[PITCH])
         # A turned product is computed in scratch memory first.
-        out = code.select(turns, turned, c_piece + 4 * low * plan[PITCH])
+        out = code.select(turns, turned, c_piece + item * low * plan[PITCH])
         pitch = code.select(turns, plan[N], plan[PITCH])
-        most = code.value(COLUMNS * DEPTH, "i64") // plan[SPAN]
+        most = code.value(COLUMNS * DEPTH * 4 // item, "i64") // plan[SPAN]
         with code.loop(begin, code.minimum(begin + plan[PIECE_COLUMNS], plan[N]), most) as jc:
             wide = code.minimum(code.minimum(begin + plan[PIECE_COLUMNS], plan[N]) - jc, most)
             with code.loop(0, plan[K], plan[SPAN]) as pc:
                 _block(code, plan, (left, right), (l_piece + pc * plan[L_K], r_piece + pc * plan[R_K] + jc * plan[R_COLUMN]),
-                       (height, wide, code.minimum(plan[K] - pc, plan[SPAN])), (out + 4 * jc, pitch), pc,
-                       _bias_of(code, turns, bias, jc), (code.select(turns | (half == 0), 0, half + 2 * jc), turned))  # fmt: skip
+                       (height, wide, code.minimum(plan[K] - pc, plan[SPAN])), (out + item * jc, pitch), pc,
+                       _bias_of(turns, bias, jc, item), (code.select(turns | (half == 0), 0, half + 2 * jc), turned),
+                       item)  # fmt: skip
         with code.when(turns):
             turn = functools.partial(call, code, plan[TURN])
-            _direct.turn_back(code, turn, (turned, pitch), (height, plan[N]), (c_piece + 4 * low, plan[PITCH]),
-                              _bias_of(code, bias == 0, bias, low))  # fmt: skip
-            with code.when(half_all != 0):
-                to = half_all + (matrix * plan[C_NEXT] >> 1) + 2 * low
-                round_block(code, plan[N], height, c_piece + 4 * low, plan[PITCH], to, plan[PITCH])
+            _direct.turn_back(code, turn, (turned, pitch), (height, plan[N]), (c_piece + item * low, plan[PITCH]),
+                              _bias_of(bias == 0, bias, low, item), item)  # fmt: skip
+            if item == 4:
+                with code.when(half_all != 0):
+                    to = half_all + (matrix * plan[C_NEXT] >> 1) + 2 * low
+                    round_block(code, plan[N], height, c_piece + 4 * low, plan[PITCH], to, plan[PITCH])
     _add(code, flags, number.get(), -1)
 
 
-def _bias_of(code: Code, none: Value, bias: Value, first: Value) -> Value:
+def _bias_of(none: Value, bias: Value, first: Value, item: int) -> Value:
     """The address of the bias from column `first` on, or 0."""
-    return code.select(none | (bias == 0), 0, bias + 4 * first)
+    return none.code.select(none | (bias == 0), 0, bias + item * first)
 
 
 def _block(code: Code, plan: list[Value], packed: tuple, operands: tuple, sizes: tuple, result: tuple, pc: Value,
-           bias: Value, rounded: tuple) -> None:  # fmt: skip
+           bias: Value, rounded: tuple, item: int) -> None:  # fmt: skip
     """All tiles of a block of columns and of the sum from `pc` on.
 
     packed: addresses for the packed left and right operand. operands: those of their first elements. sizes: rows, columns, and
     products of the sum. result: address and pitch. rounded: address of the result in bfloat16, or 0, memory for a panel of it.
     """
     (left, right), (l_all, r_block), (height, wide, span), (out, pitch) = packed, operands, sizes, result
-    half, panel = rounded
+    half, rounding = rounded
     rows, columns = plan[TILE_ROWS], plan[TILE_COLUMNS]
     packs = plan[LEFT] != 0
     padded = (wide + columns - 1) // columns * columns
-    with _depths(code, span) as (start, depth):
-        call(code, plan[RIGHT], r_block + start * plan[R_K], plan[R_STEP], depth, right + 4 * start * padded, 0, wide)
+    packing = plan[PACKING]
+    with code.when(packing == 0), _depths(code, span) as (start, depth):
+        to = right + item * start * padded
+        call(code, plan[RIGHT], r_block + start * plan[R_K], plan[R_STEP], depth, to, 0, wide)
     with code.loop(0, height, plan[BLOCK_ROWS]) as ic:
         tall = code.minimum(plan[BLOCK_ROWS], height - ic)
         l_first, filled = l_all + ic * plan[L_ROW], (tall + rows - 1) // rows * rows
         with code.when(packs), _depths(code, span) as (start, depth):
-            call(code, plan[LEFT], l_first + start * plan[L_K], plan[L_STEP], depth, left + 4 * start * filled, 0, tall)
+            to = left + item * start * filled
+            call(code, plan[LEFT], l_first + start * plan[L_K], plan[L_STEP], depth, to, 0, tall)
         with code.loop(0, wide, columns) as j, _depths(code, span) as (start, depth):
             begins = code.cast(pc + start == 0, "i64")
             ends = pc + start + depth == plan[K]
-            added = code.select(ends & (bias != 0), bias + 4 * j, 0)
+            added = code.select(ends & (bias != 0), bias + item * j, 0)
             to_half = ends & (half != 0)
             alone = to_half & (begins != 0)  # then the sums need not be kept
             to = code.select(alone, columns, pitch)
-            l_block = code.select(packs, left + 4 * start * filled, l_first + start * plan[L_K])
-            l_next = code.select(packs, 4 * depth, plan[L_ROW])
+            l_block = code.select(packs, left + item * start * filled, l_first + start * plan[L_K])
+            l_next = code.select(packs, item * depth, plan[L_ROW])
             count = code.select(packs, depth, 1)
             here = code.minimum(columns, wide - j)
             tile = code.select(here <= plan[EDGE_COLUMNS], plan[EDGE], plan[TILE])
-            with code.loop(0, tall, rows) as i:
-                sums, high = code.select(alone, panel, out + 4 * ((ic + i) * pitch + j)), code.minimum(rows, tall - i)
-                call(code, tile, l_block + i * l_next, plan[TABLE], plan[TABLE] + 8 * CELL, count, depth,
-                     right + 4 * (start * padded + j * depth), columns, sums, to, added, high, here, begins)  # fmt: skip
-                with code.when(to_half):
-                    round_block(code, high, here, sums, to, half + 2 * ((ic + i) * plan[PITCH] + j), plan[PITCH])
+            lines = right + item * (start * padded + j * depth)
+
+            def compute(i: Value, tile: Value, b: Value, step: Value, *panel: Value) -> None:
+                sums, high = (
+                    code.select(alone, rounding, out + item * ((ic + i) * pitch + j)),
+                    code.minimum(rows, tall - i),
+                )
+                call(code, tile, l_block + i * l_next, plan[TABLE], plan[TABLE] + 8 * CELL, count, depth, b, step, sums, to,
+                     added, high, here, begins, *panel)  # fmt: skip
+                if item == 4:
+                    with code.when(to_half):
+                        round_block(code, high, here, sums, to, half + 2 * ((ic + i) * plan[PITCH] + j), plan[PITCH])
+
+            first = code.select((packing != 0) & (ic == 0), rows, 0)
+            with code.when(first != 0):
+                compute(code.value(0, "i64"), packing, r_block + start * plan[R_K] + item * j, plan[R_STEP], lines)
+            with code.loop(first, tall, rows) as i:
+                compute(i, tile, lines, columns)
 
 
 @contextlib.contextmanager
@@ -198,7 +231,7 @@ def _add(code: Code, flags: Value, number: Value, value: int) -> Value:
 class Operand(NamedTuple):
     """Where the elements of a stack of matrices lie, in bytes: a line is a row of the left or a column of the right one.
 
-    size: bytes of an element: 4 of float32, 2 of bfloat16.
+    size: bytes of an element: 4 of float32, 8 of float64, 2 of bfloat16.
     """
 
     outer: int
@@ -212,7 +245,7 @@ class Operand(NamedTuple):
         return (self.line if self.k == self.size else self.k) // self.size
 
     def packer(self, columns: int, width: int) -> int:
-        return packer("columns" if self.k == self.size else "lines", columns, width, self.size == 2)
+        return packer("columns" if self.k == self.size else "lines", columns, width, self.size == 2, max(self.size, 4))
 
 
 class _Scratch:
@@ -220,7 +253,8 @@ class _Scratch:
 
     def __init__(self, parts: int):
         self.parts = parts
-        self.size = 4 * (RIGHT_SIZE + LEFT_SIZE + TURNED_SIZE + CELL * TURNED_ROWS)
+        # The rows of a turned piece are rounded up to a tile's.
+        self.size = 4 * (RIGHT_SIZE + LEFT_SIZE + TURNED_SIZE + CELL * max(2 * TURNED_ROWS, MOST_TURNED))
         self.memory = np.empty(parts * self.size + 64, np.uint8)
         self.address = -(-address_of(self.memory) // 64) * 64
         self.flags = np.zeros(parts * LINE, np.int64)
@@ -251,7 +285,7 @@ class Plan:
     """How products of certain shapes and strides are computed by some threads.
 
     Attributes:
-        shape: of the result.
+        shape, dtype: of the result; the dtype is that of the sums.
         copied: whether the operands are copied, as no line of theirs is contiguous.
         turned: whether it is the transposed product.
         pieces: of the work; 0: the sum is empty.
@@ -260,13 +294,17 @@ class Plan:
         summed: whether a result of bfloat16 needs memory for its sums.
         references: what the arguments point into.
         parts: of `_direct`, if it is that code, which takes float32 alone: some may be required afterwards.
+        shared: whether several threads compute it.
+        alone: computes a result of that dtype on the calling thread, see `planned`; None where it is shared or operands copied.
     """
 
-    __slots__ = ("shape", "copied", "turned", "pieces", "grain", "entry", "start", "references", "summed", "parts")
+    __slots__ = ("shape", "dtype", "copied", "turned", "pieces", "grain", "entry", "start", "references", "summed", "shared",
+                 "parts", "alone")  # fmt: skip
 
-    def __init__(self, shape: tuple, copied: tuple[bool, bool] = (False, False)):
-        self.shape, self.copied, self.turned, self.pieces = shape, copied, False, 0
+    def __init__(self, shape: tuple, dtype: np.dtype, copied: tuple[bool, bool] = (False, False)):
+        self.shape, self.dtype, self.copied, self.turned, self.pieces = shape, dtype, copied, False, 0
         self.summed = False
+        self.shared, self.alone = False, None
         self.parts: _direct.Parts | None = None
 
     def prepare(self, words: list[int], table: np.ndarray, threads: int, work: int) -> None:
@@ -275,21 +313,33 @@ class Plan:
         plan = np.array([*words, address_of(table)], np.int64)
         pieces = work // (plan[M] * plan[N] * plan[K]) * plan[DOWN] * plan[ACROSS]
         arguments = (plan, address_of(scratch.flags), scratch.parts, scratch.address, scratch.size)
-        self._prepare(_pieces(), arguments, 5, pieces, work, (plan, table, scratch.memory, scratch.flags))
+        references = plan, table, scratch.memory, scratch.flags
+        self._prepare(_pieces(self.dtype.itemsize), arguments, 5, pieces, threads, work, references)
 
-    def prepare_direct(self, words: list[int], pieces: int, work: int) -> None:
+    def prepare_direct(self, words: list[int], pieces: int, threads: int, work: int) -> None:
         """Set all else, for the code of `_direct`. words: of its plan. work: multiply-adds."""
         plan = np.array(words, np.int64)
         self.parts = _direct.parts()
         references = plan, np.frombuffer(self.parts.required, np.uint8)
-        self._prepare(_direct.pieces(), (plan, self.parts.table), 4, pieces, work, references)
+        self._prepare(_direct.pieces(), (plan, self.parts.table), 4, pieces, threads, work, references)
 
     def _prepare(
-        self, kernel: NativeKernel, arguments: tuple, addresses: int, pieces: int, work: int, references: tuple
+        self,
+        kernel: NativeKernel,
+        arguments: tuple,
+        addresses: int,
+        pieces: int,
+        threads: int,
+        work: int,
+        references: tuple,
     ) -> None:
         self.pieces, self.grain = pieces, -(-GRAIN * pieces // work)
         self.entry, packed = kernel.prepare((*arguments, *(0,) * addresses))
         self.start, self.references = packed[: -addresses * WORD], references
+        self.shared = pieces > self.grain and threads > 1
+        if not self.shared and not any(self.copied):
+            start = struct.unpack(f"={len(self.start) // WORD}q", self.start)
+            self.alone = planned(self.entry.address, start, self.shape, self.dtype, pieces, work, self.turned)
 
 
 class _Job:
@@ -307,19 +357,29 @@ class _Job:
         self.entry.call(self.words, first, last)
 
 
-def product(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, dtype: np.dtype = FLOAT32) -> np.ndarray:
+def product(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, dtype: np.dtype | None = None) -> np.ndarray:
     """a @ b for (..., M, K) and (..., K, N), plus a bias (N,); one of them may be a vector instead.
 
-    Operands and result may be float32 or bfloat16, each of them; it is summed in float32, and rounded once.
+    Operands and result may be float32 or bfloat16, each of them; it is summed in float32, and rounded once. Or all are float64.
+
+    dtype: of the result; None: that of the sums.
     """
-    if a.shape[:-2] != b.shape[:-2] or a.ndim < 2 or b.ndim < 2:
+    if not 1 < a.ndim == b.ndim or (a.ndim > 2 and a.shape[:-2] != b.shape[:-2]):
         return _unlike(a, b, bias, dtype)
-    sizes = (a.itemsize, b.itemsize)
-    plan = _plan(a.shape, a.strides, b.shape, b.strides, get_num_threads(), sizes)
-    if plan.parts is not None and (dtype is not FLOAT32 or sizes != (4, 4)):
-        return narrow(product(*widen((a, b, bias))), dtype)
-    half = None if dtype is FLOAT32 else np.empty(plan.shape, dtype)
-    out = np.empty(plan.shape if half is None or plan.summed else 0, FLOAT32)
+    sizes = FLOATS if a.dtype is b.dtype is FLOAT32 else (a.itemsize, b.itemsize)
+    plan = _plan(a.shape, a.strides, b.shape, b.strides, THREADS.count, sizes)
+    rounds = dtype is not None and dtype is not plan.dtype
+    if plan.parts is not None and (rounds or sizes != FLOATS):
+        return narrow(product(*widen((a, b, bias))), dtype or FLOAT32)
+    if bias is not None:
+        bias = np.ascontiguousarray(bias if bias.dtype is plan.dtype else widen((bias,))[0])
+    if plan.alone is not None and not rounds and WATCH.trace is None:
+        result = plan.alone(a, b, bias)
+        if plan.parts is not None and plan.parts.required[0]:
+            plan.parts.compile()
+        return result
+    half = np.empty(plan.shape, dtype) if rounds else None
+    out = np.empty(plan.shape if half is None or plan.summed else 0, plan.dtype)
     if not plan.pieces:
         result = out if half is None else half
         result[...] = 0 if bias is None else bias
@@ -328,17 +388,15 @@ def product(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, dtype:
         a = np.ascontiguousarray(a)
     if plan.copied[1]:
         b = np.ascontiguousarray(b)
-    where = 0
-    if bias is not None:
-        bias = np.ascontiguousarray(bias if bias.dtype is FLOAT32 else widen((bias,))[0])
-        where = address_of(bias)
     left, right = (b, a) if plan.turned else (a, b)
     rounded = 0 if half is None else address_of(half)
-    words = plan.start + ADDRESSES(address_of(left), address_of(right), address_of(out), where, rounded)
+    words = plan.start + ADDRESSES(
+        address_of(left), address_of(right), address_of(out), 0 if bias is None else address_of(bias), rounded
+    )
     if WATCH.trace is not None:
         note(plan.entry, words, plan.pieces, plan.grain, (a, b, out, bias, half, plan.references))
         plan.entry.call(words, 0, plan.pieces)
-    elif plan.pieces > plan.grain and get_num_threads() > 1:
+    elif plan.shared:
         parallel(_Job(plan.entry, words), plan.pieces, grain=plan.grain)  # type: ignore[arg-type]
     else:
         plan.entry.call(words, 0, plan.pieces)
@@ -347,7 +405,7 @@ def product(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, dtype:
     return out if half is None else half
 
 
-def _unlike(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None, dtype: np.dtype) -> np.ndarray:
+def _unlike(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None, dtype: np.dtype | None) -> np.ndarray:
     """The product of a vector and matrices, or of stacks that are broadcast."""
     if a.ndim == 1:
         return product(a[None], b, bias, dtype)[..., 0, :]
@@ -390,16 +448,18 @@ def _contiguous(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
 
 @functools.lru_cache(512)
 def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, threads: int,
-          sizes: tuple[int, int] = (4, 4)) -> Plan:  # fmt: skip
+          sizes: tuple[int, int] = FLOATS) -> Plan:  # fmt: skip
     """The plan of a product. sizes: bytes of an element of each operand."""
     batch, (m, k), n = a_shape[:-2], a_shape[-2:], b_shape[-1]
     count = math.prod(batch)
+    item = max(sizes[0], 4)
+    dtype = FLOAT64 if item == 8 else FLOAT32
     if not count * m * n * k:
-        return Plan((*batch, m, n))
+        return Plan((*batch, m, n), dtype)
     many = len(_merged(batch, a_strides, b_strides)) > 2  # then a copy
     direct = _is_direct(count, (m, n, k), a_strides[-2:], b_strides[-2:], sizes)
     lines = _lines(a_shape, a_strides, sizes[0]), _lines(b_shape, b_strides, sizes[1])
-    plan = Plan((*batch, m, n), tuple([many or (not direct and each is None) for each in lines]))
+    plan = Plan((*batch, m, n), dtype, tuple([many or (not direct and each is None) for each in lines]))
     if plan.copied[0]:
         a_strides = _contiguous(a_shape, sizes[0])
     if plan.copied[1]:
@@ -414,64 +474,71 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
         (_, a_outer, b_outer), (inner, a_inner, b_inner) = stacks
         words = [inner, down, across, rows, columns, a_outer, a_inner, *a_strides[-2:], b_outer, b_inner, *b_strides[-2:],
                  4 * m * n, 4 * n, m, n, k]  # fmt: skip
-        plan.prepare_direct(words, count * down * across, work)
+        plan.prepare_direct(words, count * down * across, threads, work)
         return plan
     left = Operand(stacks[0][1], stacks[1][1], *_lines(a_shape, a_strides, sizes[0]), sizes[0])
     right = Operand(stacks[0][2], stacks[1][2], *reversed(_lines(b_shape, b_strides, sizes[1])), sizes[1])
     pitch, most = n, m
-    if right.k == right.size and m <= TURNED_ROWS and m * (n + k) < n * k:
+    few = left.k != left.size and right.k != right.size and item == 4 and _few_columns(m, n, k)
+    if few or (right.k == right.size and m <= TURNED_ROWS and m * (TURN_BACK * n + k) < n * k):
         plan.turned = True
-        left, right, m, n, most = right, left, n, m, TURNED_SIZE // m
+        left, right, m, n, most = right, left, n, m, TURNED_SIZE * 4 // item // m
     plan.summed = plan.turned or k > DEPTH
-    shape = choose_with_edge(n)
-    unpacked = left.k == left.size == 4 and (plan.turned or -(-n // shape.columns) <= FEW_PANELS)
+    shape = choose_with_edge(n, item=item)
+    unpacked = left.k == left.size == item and (plan.turned or -(-n // shape.columns) <= FEW_PANELS)
     if not unpacked and n <= shape.width:  # packed rows lie together: one vector of columns takes many of them
-        shape = choose_for(m, n)
+        shape = choose_for(m, n, item=item)
     span = LONGEST if DEPTH < k < LONGEST else DEPTH
-    block = shape.rows if k <= SHALLOW else ROWS * DEPTH // span // shape.rows * shape.rows
+    block = shape.rows if k <= SHALLOW else ROWS * DEPTH * 4 // item // span // shape.rows * shape.rows
     packed = -(-n // shape.columns) * shape.columns * k  # of the right operand, for whole tiles
-    if unpacked and not plan.turned and k >= LONGEST and packed <= COLUMNS * DEPTH:
+    if unpacked and not plan.turned and k >= LONGEST and packed <= COLUMNS * DEPTH * 4 // item:
         span, block = k, shape.rows  # a row of the left operand is read from one end to the other
     how = "rows" if unpacked else "panel"
+    packed_by_tiles = PACKED_BY_TILES[vector_width()] * 4 // item
     rows, columns = _cut(
         pieces, count, (m, n), (shape.rows, n if plan.turned else shape.columns), threads, -(-m // most)
     )
     table = np.zeros(CELL + 1, np.int64)
-    table[:CELL] = np.arange(CELL) * (left.line // 4)
+    table[:CELL] = np.arange(CELL) * (left.line // item)
     words = [
         m, n, k, -(-m // rows), -(-n // columns), rows, columns, block, stacks[1][0],
         left.outer, left.inner, left.line, left.k, left.step(), right.outer, right.inner, right.line, right.k, right.step(),
-        4 * m * n, pitch, shape.rows, shape.columns, address(how, shape), *edge(how, shape, n),
+        item * m * n, pitch, shape.rows, shape.columns, address(how, shape), *edge(how, shape, n),
         0 if unpacked else left.packer(shape.rows, shape.width),
-        right.packer(shape.columns, shape.width), turner() if plan.turned else 0, span,
-        4 * m * n if 4 * m * n <= SHORT and 4 * count * m * n >= MANY and k <= SHORT_SUM else 0,
+        right.packer(shape.columns, shape.width), turner(item) if plan.turned else 0, span,
+        item * m * n if item * m * n <= SHORT and item * count * m * n >= MANY and k <= SHORT_SUM else 0,
+        packing_address(how, shape) if right.k != right.size == item and n * k <= packed_by_tiles else 0,
     ]  # fmt: skip
     plan.prepare(words, table, threads, count * m * n * k)
     return plan
-
-
-@functools.lru_cache(512)
-def read_in_place(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple) -> bool:
-    """Whether `_direct` computes the product of two matrices of float32."""
-    return _is_direct(1, (a_shape[0], b_shape[1], a_shape[1]), a_strides, b_strides, (4, 4))
 
 
 def _is_direct(count: int, product: tuple[int, int, int], a: tuple[int, int], b: tuple[int, int],
                sizes: tuple[int, int]) -> bool:  # fmt: skip
     """Whether `_direct` computes `count` products, by rows, columns and products of a sum, the strides of the matrices and the
     bytes of their elements."""
+    if sizes[0] == 8:
+        return False
     (m, n, k), width = product, vector_width()
     left, right = a[1] == sizes[0], b[1] == sizes[1]  # whether rows are contiguous
-    if left and n in THREE_VECTORS[width] and m >= ROWS_OF_THREE_VECTORS:
+    few = FEW_ROWS_OF_COLUMNS[width] if left and not right and b[0] == sizes[1] else FEW_ROWS
+    if n in THREE_VECTORS[width] and m >= ROWS_OF_THREE_VECTORS:
         return False
-    if n == 1 or m <= FEW_ROWS or m * n * k < SMALL or _direct.is_narrow(m, n, k, a, b[0], width):
+    if n == 1 or m <= few or m * n * k < SMALL or (right and k == 1) or _direct.is_narrow(m, n, k, a, b[0], width):
         return True
+    if right and not left and _few_columns(m, n, k):
+        return False
     if right:
         most = FEW_ROWS_OF_PAIRS[width] if n <= 2 * width and k > SHALLOW else FEW_ROWS_OF_LINES[width][k > SHALLOW]
-        few = m < MOST_ROWS[width] or (m <= most and n * k <= CACHED[width])
-        cached = m <= ROWS_OF_FEW_COLUMNS[width] if left else count * m * k <= SIZE_OF_FEW_COLUMNS[width]
-        return few or (n <= FEW_COLUMNS[width][not left] and cached)
+        short = m < MOST_ROWS[width] or (m <= most and n * k <= CACHED[width])
+        cached = m <= ROWS_OF_FEW_COLUMNS[width] if left else count * m * n * k <= SIZE_OF_FEW_COLUMNS[width]
+        return short or (n <= FEW_COLUMNS[width][not left] and cached)
     return m <= ROWS_BETWEEN and 10 * _each(m, 1, width) > 11 * m
+
+
+def _few_columns(m: int, n: int, k: int) -> bool:
+    """Whether lines of both operands are read for the transposed product, by rows, columns and products of a sum."""
+    return n in TURNED_COLUMNS[vector_width()] and 2 * n <= m <= MOST_TURNED and k >= DEPTH
 
 
 def _cut(pieces: int, count: int, sizes: tuple[int, int], steps: tuple[int, int], threads: int,

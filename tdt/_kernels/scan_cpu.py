@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from tdt._kernels._code import Code, Value, native
+from tdt._kernels._code import Code, Value, Variable, native
 from tdt._kernels._fold import read, write
 from tdt._kernels._pool import parallel
 from tdt._kernels._syntax import vector
@@ -81,20 +81,72 @@ def _columns(code: Code, first: Value, last: Value, arguments: list[Value], how:
 
 @native("pppqqqq")
 def _extremes(code: Code, first: Value, last: Value, arguments: list[Value], how: str, letter: str) -> None:
-    """x, values, indices, n, B, columns (A · B), each (columns of a block)."""
+    """x, values, indices, n, B, columns (A · B), each (columns of a block); `TOGETHER` columns at the same time."""
     x, values, indices, n, width, columns, each = arguments
-    with code.loop(first * each, code.minimum(last * each, columns)) as column:
-        outer = column // width
-        base = outer * n * width + (column - outer * width)
-        best = code.variable(read(code, letter, x, base).kind, read(code, letter, x, base))
-        at = code.variable("i64", 0)
+
+    def several(count: int, column: Value) -> None:
+        bases, bests = [], []
+        for r in range(count):
+            outer = (column + r) // width
+            bases.append(outer * n * width + (column + r - outer * width))
+            value = read(code, letter, x, bases[r])
+            bests.append(code.variable(value.kind, value))
+        places = [code.variable("i64", 0) for _ in range(count)]
         with code.loop(0, n) as k:
-            value, old = read(code, letter, x, base + k * width), best.get()
-            better = (value >= old if how == "max" else value <= old) | (value != value)
-            best.set(code.select(better, value, old))
-            at.set(code.select(better, k, at.get()))
-            write(code, letter, best.get(), values, base + k * width)
-            code.store(at.get(), indices, base + k * width)
+            for base, best, at in zip(bases, bests, places, strict=True):
+                value, old = read(code, letter, x, base + k * width), best.get()
+                better = (value >= old if how == "max" else value <= old) | (value != value)
+                best.set(code.select(better, value, old))
+                at.set(code.select(better, k, at.get()))
+                write(code, letter, best.get(), values, base + k * width)
+                code.store(at.get(), indices, base + k * width)
+
+    stop = code.minimum(last * each, columns)
+    with code.loop(first * each, stop, TOGETHER) as column:
+
+        def single() -> None:
+            with code.loop(column, stop) as one:
+                several(1, one)
+
+        code.choose(column + TOGETHER <= stop, lambda: several(TOGETHER, column), single)
+
+
+@native("pppqqq")
+def _row_extremes(code: Code, first: Value, last: Value, arguments: list[Value], how: str, letter: str) -> None:
+    """x, values, indices, n, rows, each (rows of a block): `WIDTH` elements at a time, as few are a new extreme."""
+    x, values, indices, n, rows, each = arguments
+
+    def is_better(value: Value, best: Value) -> Value:
+        return (value >= best if how == "max" else value <= best) | (value != value)
+
+    with code.loop(first * each, code.minimum(last * each, rows)) as row:
+        base = row * n
+        value = read(code, letter, x, base)
+        best, at = code.variable(value.kind, value), code.variable("i64", 0)
+
+        def one_by_one(
+            start: Value | int, stop: Value, base: Value = base, best: Variable = best, at: Variable = at
+        ) -> None:
+            with code.loop(start, stop) as k:
+                value, old = read(code, letter, x, base + k), best.get()
+                better = is_better(value, old)
+                best.set(code.select(better, value, old))
+                at.set(code.select(better, k, at.get()))
+                write(code, letter, best.get(), values, base + k)
+                code.store(at.get(), indices, base + k)
+
+        whole = n // WIDTH * WIDTH
+        with code.loop(0, whole, WIDTH) as k:
+            old = code.splat(best.get(), WIDTH)
+            better = is_better(read(code, letter, x, base + k, WIDTH), old)
+
+            def none(k: Value = k, old: Value = old, base: Value = base, at: Variable = at) -> None:
+                write(code, letter, old, values, base + k)
+                code.store(code.splat(at.get(), WIDTH), indices, base + k)
+
+            found = code.new(f"i{WIDTH}", f"bitcast {better.kind} {better.name} to i{WIDTH}")
+            code.choose(found == 0, none, lambda k=k: one_by_one(k, k + WIDTH))  # type: ignore[misc]
+        one_by_one(whole, n)
 
 
 def scan(how: str, x: np.ndarray, dim: int, letter: str, backwards: bool = False) -> np.ndarray:
@@ -120,7 +172,11 @@ def extremes(how: str, x: np.ndarray, dim: int, letter: str) -> tuple[np.ndarray
     values, indices = np.empty_like(x), np.empty(x.shape, np.int64)
     n, width = x.shape[dim], math.prod(x.shape[dim + 1 :])
     columns = math.prod(x.shape[:dim]) * width
-    each = max(1, UNITS // n)
+    if width == 1 and n >= WIDTH:
+        each = max(1, UNITS // n)
+        parallel(_row_extremes(how, letter), -(-columns // each), x, values, indices, n, columns, each, grain=2)  # type: ignore[arg-type]
+        return values, indices
+    each = max(1, UNITS // (n * TOGETHER)) * TOGETHER
     args = x, values, indices, n, width, columns, each
     parallel(_extremes(how, letter), -(-columns // each), *args, grain=2)  # type: ignore[arg-type]
     return values, indices

@@ -1,4 +1,4 @@
-"""Convolution with kernels of 3 × 3 in float32 by Winograd's F(2×2, 3×3), and its two gradients.
+"""Convolution with kernels of 3 × 3 in float32 by Winograd's F(2×2, 3×3), and its two gradients; of volumes with 1 × 3 × 3.
 
 Sixteen products for each 2 × 2 piece of a result, instead of 36 (A. Lavin, S. Gray, Fast Algorithms for Convolutional
 Neural Networks, 2016). Images lie channels-last; `_winograd` has the transforms and the loops, `_tile` the products. Work is
@@ -14,7 +14,7 @@ reaches in a direct sum, but differences of infinities, and sums that overflow, 
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._kernels import _tile, conv_cpu
 from tdt._kernels._formulas import widen
 from tdt._kernels._launches import all_finite, zeros
-from tdt._kernels._layout import bordered, transposed
+from tdt._kernels._layout import bordered, contiguous, transposed
 from tdt._kernels._native import NativeKernel, linked, vector_width
 from tdt._kernels._pack import packer, turner
 from tdt._kernels._pool import most_threads, parallel
@@ -39,7 +39,14 @@ CONVERTED = 1 << 21  # bytes of images, and results, that are in channels-last o
 
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
          groups: int) -> np.ndarray:  # fmt: skip
-    """The op `conv` for x (N, C, H, W), w (O, C, 3, 3), b (O,) or None; float32, stride 1, dilation 1, one group."""
+    """The op `conv` for x (N, C, H, W), w (O, C, 3, 3), b (O,) or None; float32, stride 1, dilation 1, one group.
+
+    Or x (N, C, D, H, W), w (O, C, 1, 3, 3), not padded in depth; so are the gradients.
+    """
+    if x.ndim == 5:
+        how = _of_planes(stride=stride, padding=padding, dilation=dilation)
+        images = conv(_planes(x), _planes(w), b, **how, groups=groups)
+        return _volumes(images, len(x), output_is_channels_last(x, w))
     size = x.shape[2] + 2 * padding[0] - 2, x.shape[3] + 2 * padding[1] - 2
     result = _convolved(x, w, b, padding, size, False)
     if result is None:
@@ -50,6 +57,10 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
 def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, size: tuple, stride: tuple, padding: tuple,
                     dilation: tuple, groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv_input_grad` for y (N, O, OH, OW), w (O, C, 3, 3), b (C,) or None: `conv` with turned weights."""
+    if y.ndim == 5:
+        how = _of_planes(size=size, stride=stride, padding=padding, dilation=dilation)
+        images = conv_input_grad(_planes(y), _planes(w), b, **how, groups=groups)
+        return _volumes(images, len(y), output_is_channels_last(y, w))
     result = _convolved(y, w, b, (2 - padding[0], 2 - padding[1]), size, True)
     if result is None:
         how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
@@ -61,6 +72,9 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
                      groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv_weight_grad` for y (N, O, OH, OW), x (N, C, H, W); float32, stride 1, dilation 1, one group."""
     last = output_is_channels_last(y, x)
+    if y.ndim == 5:
+        how = _of_planes(kernel=kernel, stride=stride, padding=padding, dilation=dilation)
+        return _volumes(conv_weight_grad(_planes(y), _planes(x), **how, groups=groups), y.shape[1], last)
     plan = _gradient_plan(x.shape, y.shape, padding, last, vector_width())
     channels, out_channels, step = x.shape[1], y.shape[1], plan.step
     v_plane, z_plane, s_plane = (n + PAD for n in (step * channels, step * out_channels, channels * out_channels))
@@ -100,6 +114,24 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
     if last:
         return to_front(result.reshape(out_channels, 3, 3, channels))
     return result.reshape(out_channels, channels, 3, 3)
+
+
+def _of_planes(**how: tuple) -> dict[str, Any]:
+    """The settings of a volume's convolution for its planes."""
+    return {name: numbers[1:] for name, numbers in how.items()}
+
+
+def _planes(x: np.ndarray) -> np.ndarray:
+    """Volumes, or weights with one cell along the depth, as channels-last images."""
+    ordered = _channels_last(x)
+    return to_front(ordered.reshape(-1, *ordered.shape[2:]))
+
+
+def _volumes(images: np.ndarray, count: int, last: bool) -> np.ndarray:
+    """Channels-last images as so many volumes, contiguous or channels-last; or as weights with one cell along the depth."""
+    ordered = to_last(images)
+    volumes = to_front(ordered.reshape(count, -1, *ordered.shape[1:]))
+    return volumes if last else contiguous(volumes)
 
 
 class _GradientPlan(NamedTuple):
@@ -305,6 +337,6 @@ def _kernels(width: int) -> dict[str, NativeKernel]:
 
 
 def _channels_last(x: np.ndarray) -> np.ndarray:
-    """(N, C, H, W), of float32 or bfloat16, as contiguous (N, H, W, C) of float32."""
+    """(N, C, *spatial), of float32 or bfloat16, as contiguous (N, *spatial, C) of float32."""
     ordered = to_last(x)
-    return widen((ordered,))[0] if ordered.flags.c_contiguous else bordered(x, x.shape[2:], (0, 0))
+    return widen((ordered,))[0] if ordered.flags.c_contiguous else bordered(x, x.shape[2:], (0,) * (x.ndim - 2))

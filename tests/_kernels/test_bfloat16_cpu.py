@@ -189,9 +189,17 @@ def test_a_processor_without_the_instructions_computes_in_float32(monkeypatch: p
 # What only processors with the instructions can run.
 
 ASSEMBLED = {
-    ("amx", "sapphirerapids"): ("ldtilecfg", "tilezero", "tileloadd", "tdpbf16ps", "tilestored", "tilerelease"),
-    ("avx512_bf16", "cooperlake"): ("vdpbf16ps",),
-    ("avx512_bf16", "znver4"): ("vdpbf16ps",),
+    ("amx", "sapphirerapids"): (
+        "ldtilecfg",
+        "tilezero",
+        "tileloadd",
+        "tdpbf16ps",
+        "tilestored",
+        "tilerelease",
+        "vcvtneps2bf16",
+    ),
+    ("avx512_bf16", "cooperlake"): ("vdpbf16ps", "vcvtneps2bf16"),
+    ("avx512_bf16", "znver4"): ("vdpbf16ps", "vcvtneps2bf16"),
 }
 
 
@@ -202,7 +210,7 @@ def test_the_code_has_the_processors_instructions(name: str, processor: str):
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_triple("x86_64-unknown-linux-gnu")
     machine = target.create_target_machine(cpu=processor, opt=2)
-    text = written(bfloat16_cpu._blocks.__wrapped__, "q" * 14, (name, True))
+    text = written(bfloat16_cpu._blocks.__wrapped__, "q" * 15, (name, True))
     module = llvm.parse_assembly(text.replace(text.splitlines()[0], 'target triple = "x86_64-unknown-linux-gnu"'))
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
     builder.getModulePassManager().run(module, builder)
@@ -332,7 +340,7 @@ def test_ops_convolve_bfloat16_by_pairs(way: str, last: bool, monkeypatch: pytes
 
 
 # What would take longer than float32's code: few channels on one side, an input gradient of a convolution with a long stride.
-SLOW = [((2, 3, 32, 32), (16, 3, 3, 3), 1), ((2, 16, 32, 32), (16, 16, 3, 3), 1), ((2, 3, 64, 64), (96, 3, 8, 8), 8),
+SLOW = [((2, 3, 32, 32), (16, 3, 3, 3), 1), ((2, 8, 64, 64), (8, 8, 3, 3), 1), ((2, 3, 64, 64), (96, 3, 8, 8), 8),
         ((2, 64, 32, 32), (64, 64, 4, 4), 4), ((1, 16, 8, 8), (32, 16, 1, 1), 1)]  # fmt: skip
 
 
@@ -379,10 +387,77 @@ def test_windows_that_are_read_where_they_lie_give_the_bits_of_copied_ones(way: 
         return [a.astype(np.float32) for a in (y, *gradients)]
 
     in_place = computed()
-    monkeypatch.setattr(bfloat16_conv_cpu, "_pitches", lambda lines, in_place: np.zeros(2 + len(lines) // 16, np.int64))
+    monkeypatch.setattr(
+        bfloat16_conv_cpu, "pitches_of", lambda lines, in_place: np.zeros(2 + len(lines) // 16, np.int64)
+    )
     for cache in (bfloat16_conv_cpu._grid, bfloat16_conv_cpu._window_pitches):
         cache.cache_clear()
     for value, expected in zip(computed(), in_place, strict=True):
         np.testing.assert_array_equal(value, expected)
     for cache in (bfloat16_conv_cpu._grid, bfloat16_conv_cpu._window_pitches):
         cache.cache_clear()
+
+
+@pytest.mark.parametrize("shape", [(33, 64, 70), (128, 96, 300), (200, 512, 33), (17, 32, 20)])
+def test_rows_that_are_read_where_they_lie_give_the_bits_of_packed_ones(way: str, shape: tuple[int, int, int]):
+    m, k, n = shape
+    a, b, bias = numbers(m, k), numbers(k, n, seed=1), numbers(n, seed=2)
+    ascending = numbers(k, m, seed=3).T  # the other order of memory is always packed
+    gaps = np.pad(a, ((1, 2), (3, 61)))[1:-2, 3:-61]
+    expected = bfloat16_cpu.product(np.ascontiguousarray(a.T).T, b, bias).view(np.uint16)
+    for left in (a, gaps, at_the_end(a)):
+        np.testing.assert_array_equal(bfloat16_cpu.product(left, b, bias).view(np.uint16), expected)
+    assert_rounded(bfloat16_cpu.product(ascending, b, bias), ascending, b, bias)
+
+
+def test_large_right_operands_change_no_bit(way: str, monkeypatch: pytest.MonkeyPatch):
+    a, b = numbers(300, 64), numbers(64, 600, seed=1)
+    found = []
+    for least in (0, 1 << 30):  # blocks are computed column by column, or row by row
+        monkeypatch.setattr(bfloat16_cpu, "CACHED", least)
+        found += [bfloat16_cpu.product(left, b).view(np.uint16) for left in (a, np.ascontiguousarray(a.T).T)]
+    for each in found[1:]:
+        np.testing.assert_array_equal(each, found[0])
+
+
+def test_small_results_are_rounded_alike_at_the_edge(way: str):
+    """A sum with a bias may lie below 2⁻¹²⁶, which some processors round to zero."""
+    bias = (np.arange(40) * 2.0**-133).astype(BFLOAT16)
+    whole = bfloat16_cpu.product(np.zeros((40, 32), BFLOAT16), np.zeros((32, 40), BFLOAT16), bias).view(np.uint16)
+    reversed_bias = np.ascontiguousarray(bias[::-1])
+    other = bfloat16_cpu.product(np.zeros((40, 32), BFLOAT16), np.zeros((32, 40), BFLOAT16), reversed_bias).view(
+        np.uint16
+    )
+    np.testing.assert_array_equal(whole, other[:, ::-1])
+
+
+@pytest.mark.parametrize("forward", [True, False])
+@pytest.mark.parametrize("kernel", [(3, 3), (5,), (3, 1, 3), (1, 7), (3, 3, 3)], ids=str)
+def test_weights_are_packed_from_where_they_lie_as_by_way_of_transposed_ones(monkeypatch, kernel, forward):
+    w = numbers(64, 96, *kernel)
+    ones = (1,) * len(kernel)
+    places = bfloat16_conv_cpu.Places(ones, kernel, kernel, ones, ones, 96 if forward else 64)
+    found, joined = bfloat16_conv_cpu._packed_weights(places, w, forward)
+    monkeypatch.setattr(bfloat16_conv_cpu, "MOST_CELLS", 0)
+    expected, other = bfloat16_conv_cpu._packed_weights(places, w, forward)
+    np.testing.assert_array_equal(found.memory, expected.memory)
+    assert found[1:] == expected[1:]
+    steps = [bfloat16_conv_cpu._run_steps(places, each) for each in (joined, other)]
+    np.testing.assert_array_equal(*steps)
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize(("padding", "stride"), [(1, 1), (0, 1), (1, 2), (2, 1)])
+def test_images_a_few_at_a_time_give_the_bits_of_all_at_once(way: str, last, padding, stride, monkeypatch):
+    x, w = numbers(5, 32, 9, 7), numbers(32, 32, 3, 3, seed=1)
+    x = x.transpose(0, 2, 3, 1).copy().transpose(0, 3, 1, 2) if last else x
+    how = {"stride": (stride,) * 2, "padding": (padding,) * 2, "dilation": (1, 1), "groups": 1}
+    found = []
+    for cached in (1 << 30, 2 * 32 * (13 * 11 + 11 * 9) * 2, 1):
+        monkeypatch.setattr(bfloat16_conv_cpu, "CACHED_IMAGES", cached)
+        y = bfloat16_conv_cpu.conv(x, w, None, **how)
+        found.append([y, bfloat16_conv_cpu.conv_input_grad(y, w, size=x.shape[2:], **how)])
+    for pair in found[1:]:
+        for value, expected in zip(pair, found[0], strict=True):
+            assert value.strides == expected.strides
+            np.testing.assert_array_equal(value.view(np.uint16), expected.view(np.uint16))

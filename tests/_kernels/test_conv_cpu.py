@@ -135,6 +135,25 @@ def test_nan_and_infinities_reach_the_same_places(case, last):
             np.testing.assert_array_equal(value[np.isinf(expected)], expected[np.isinf(expected)])
 
 
+@pytest.mark.parametrize(
+    "size, kernel, padding, dilation",
+    [((4, 12, 12), (3, 3, 3), (1, 1, 1), (1, 1, 1)), ((13, 15), (5, 3), (4, 2), (2, 2)), ((200,), (7,), (24,), (8,))],
+)
+def test_infinities_at_the_border_are_in_the_weight_gradients_of_cells_inside_alone(size, kernel, padding, dilation):
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((3, 8, *size), np.float32), rng.standard_normal((3, 16, *size), np.float32)
+    y[1, 2, *(0,) * len(size)], y[2, 5, *(-1,) * len(size)] = np.inf, np.nan
+    how = {"stride": (1,) * len(size), "padding": padding, "dilation": dilation, "groups": 1}
+    found = conv_cpu.conv_weight_grad(y, x, kernel=kernel, **how)
+    for cell in np.ndindex(*kernel):
+        at = [k * d - p for k, d, p in zip(cell, dilation, padding, strict=True)]
+        inside = tuple(slice(max(0, -a), min(n, n - a)) for a, n in zip(at, size, strict=True))
+        pixels = tuple(slice(each.start + a, each.stop + a) for each, a in zip(inside, at, strict=True))
+        of_y, of_x = (a[:, :, *part].reshape(3, a.shape[1], -1) for a, part in ((y, inside), (x, pixels)))
+        expected = np.einsum("nop,ncp->oc", of_y.astype(np.float64), of_x.astype(np.float64))
+        np.testing.assert_allclose(found[:, :, *cell], expected, rtol=1e-5, atol=1e-4)
+
+
 def test_strided_expanded_and_reversed_arrays():
     x, w, b, g, how = problem(CASES[0], False)
     strided = np.repeat(np.repeat(x, 2, 2), 3, 3)[:, :, ::2, ::3]

@@ -113,3 +113,24 @@ def test_rows_whose_variance_overflows_or_vanishes_are_as_the_portable_form_has_
         expected = tdt.nn.functional.layer_norm(tdt.tensor(x), (113,), eps=0.0).numpy()
     assert np.isfinite(expected).all()
     np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("affine", ["both", "weight", "none"])
+@pytest.mark.parametrize("shape", [(5, 7), (70, 17), (3, 5, 67)], ids=str)
+def test_rows_and_parameters_of_bfloat16_are_computed_in_float32_and_rounded_once(shape, affine):
+    rng = np.random.default_rng(0)
+    sizes = [shape, *[shape[-1:]] * {"both": 2, "weight": 1, "none": 0}[affine]]
+    low = [tdt.tensor(rng.standard_normal(size).astype(np.float32)).bfloat16().requires_grad_() for size in sizes]
+    full = [x.detach().float().requires_grad_() for x in low]
+    g = tdt.tensor(rng.standard_normal(shape).astype(np.float32)).bfloat16()
+    found = []
+    for x, *parameters in (low, full):
+        y = tdt.nn.functional.layer_norm(x, shape[-1:], *parameters)
+        found.append([y, *tdt.autograd.grad(y, [x, *parameters], g.to(y.dtype))])
+    ours, expected = found
+    assert all(x.dtype is tdt.bfloat16 for x in ours)
+    assert tdt.equal(ours[0], expected[0].bfloat16())
+    for value, reference in zip(
+        ours[1:], expected[1:], strict=True
+    ):  # mean and deviation of a row are kept in bfloat16
+        tdt.testing.assert_close(value.float(), reference, rtol=3e-2, atol=3e-2)

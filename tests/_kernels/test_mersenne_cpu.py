@@ -9,8 +9,10 @@ import pytest
 
 import tdt
 from tdt._kernels import LARGE_DRAW
-from tdt._kernels.mersenne_cpu import SIZE, pairs, words
+from tdt._kernels.mersenne_cpu import SIZE, normal, pairs, words
+from tdt._random import _mersenne
 from tdt._random._mersenne import MersenneTwister
+from tdt._random.continuous import _normal_blocks
 from tests._kernels.watch import watch
 
 
@@ -18,6 +20,12 @@ def numpy_and_state(seed: int) -> tuple[np.random.MT19937, np.ndarray]:
     bits = np.random.MT19937(seed)
     address = bits.ctypes.state_address
     return bits, np.ctypeslib.as_array((ctypes.c_uint32 * (SIZE + 1)).from_address(address))
+
+
+def forget_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a new process."""
+    monkeypatch.setattr(_mersenne, "_small_draws", dict.fromkeys(_mersenne._small_draws, 0))
+    _mersenne._ready.clear()
 
 
 @pytest.mark.parametrize("seed", [0, 5, 2**32 - 1])
@@ -33,6 +41,7 @@ def test_the_words_are_numpys_from_any_position_and_the_state_advances(seed):
 
 @pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
 def test_a_generator_draws_the_same_with_kernels_and_without(monkeypatch):
+    forget_kernels(monkeypatch)
     called = watch(monkeypatch, "mersenne_cpu:words", "mersenne_cpu:pairs")
     fast, portable = MersenneTwister(3), MersenneTwister(3)
     for n in (5, LARGE_DRAW - 1, LARGE_DRAW, 3, LARGE_DRAW + 333):
@@ -68,3 +77,35 @@ def test_large_draws_are_those_of_the_portable_form():
         with tdt.backends.kernels(False):
             np.testing.assert_array_equal(fast, draw().numpy())
             assert following == tdt.rand(1).item()
+
+
+@pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
+@pytest.mark.parametrize("n", [16, 17, 33, 2 * SIZE, 2 * SIZE + 2, 5000])
+@pytest.mark.parametrize(("mean", "std"), [(0.0, 1.0), (0.0, 0.02), (1.5, 2.0)])
+def test_normal_numbers_have_the_bits_of_the_formulas_of_arrays(n, mean, std):
+    drawn, state = tdt.Generator().manual_seed(n), MersenneTwister(n)
+    expected = _normal_blocks(drawn, n, np.dtype(np.float32), mean, std)
+    found = np.full(n + 2, 7, np.float32)
+    normal(state.words, n, mean, std, found[1:-1])
+    np.testing.assert_array_equal(found[1:-1].view(np.int32), expected.view(np.int32))
+    assert found[0] == found[-1] == 7
+    np.testing.assert_array_equal(drawn.engine.words, state.words)
+
+
+@pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
+def test_small_draws_have_the_same_numbers_before_and_after_their_kernels_are_loaded(monkeypatch):
+    forget_kernels(monkeypatch)
+    draws = (
+        lambda: tdt.rand(7),
+        lambda: tdt.randn(30),
+        lambda: tdt.randint(9, (5,)),
+        lambda: tdt.empty(3).bernoulli_(0.3),
+    )
+    tdt.manual_seed(5)
+    first = [[draw().numpy() for draw in draws] for _ in range(60)]
+    assert {"words", "draw", "normal"} <= _mersenne._ready.keys()
+    tdt.manual_seed(5)
+    second = [[draw().numpy() for draw in draws] for _ in range(60)]
+    for a, b in zip(first, second, strict=True):
+        for x, y in zip(a, b, strict=True):
+            np.testing.assert_array_equal(x, y)

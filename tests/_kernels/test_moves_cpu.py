@@ -7,7 +7,7 @@ import pytest
 
 import tdt
 from tdt import _kernels
-from tdt._kernels.moves_cpu import contiguous_copy, copy_into, triangle
+from tdt._kernels.moves_cpu import contiguous_copy, copy_into, join, triangle
 
 
 @pytest.mark.parametrize("letter", "fdBh")
@@ -100,3 +100,29 @@ def test_many_real_and_imaginary_parts_become_complex_numbers(letter: str):
     found = tdt.complex(tdt.tensor(x), tdt.tensor(y))
     assert found.numpy().real.tobytes() == x.tobytes()
     assert found.numpy().imag.tobytes() == y.tobytes()
+
+
+@pytest.mark.parametrize("letter", "fBh")
+def test_parts_are_joined_row_by_row(letter: str):
+    rng = np.random.default_rng(1)
+    for dim, rows in ((1, (90,)), (2, (9, 11))):
+        for widths in ((70, 200), (64, 64, 100), (3, 200)):
+            whole = rng.integers(0, 100, (*rows, sum(widths) + 5)).astype(letter)
+            contiguous = [np.ascontiguousarray(part) for part in np.split(whole, np.cumsum(widths), -1)[:-1]]
+            for parts in (contiguous, [whole[..., 5 : 5 + n] for n in widths]):
+                out = np.zeros((*rows, sum(widths)), letter)
+                if join(parts, dim, out):
+                    np.testing.assert_array_equal(out, np.concatenate(parts, -1))
+                else:
+                    assert min(widths) * out.itemsize < 64
+    out = np.zeros((90, 140), letter)
+    across = np.zeros((70, 90), letter).T
+    assert not join([across, across], 1, out)
+
+
+@pytest.mark.parametrize("letter", "fd")
+def test_small_triangles_have_the_same_bits_after_many_calls(letter: str):
+    x = tdt.from_numpy(np.array([[np.nan, -0.0, np.inf], [-0.0, -np.nan, 1e-45]]).astype(letter))
+    for function, diagonal in ((tdt.tril, 0), (tdt.tril, -1), (tdt.triu, 1)):
+        first = function(x, diagonal).numpy().tobytes()
+        assert {function(x, diagonal).numpy().tobytes() for _ in range(_kernels.FEW_CALLS + 5)} == {first}

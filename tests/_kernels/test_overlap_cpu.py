@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tdt import _kernels
+from tdt._backend.layout import to_front, to_last
 from tdt._kernels import _pool, conv_cpu, overlap_cpu, overlapping_windows
 from tests._kernels.test_few_channels import expected, problem
 from tests.helpers import require_torch
@@ -18,6 +19,8 @@ CASES = [
     (1, 5, 7, (5, 5), (5, 5), (1, 1), (0, 0), (1, 1)),  # one window
     (2, 24, 30, (8, 8), (7, 7), (1, 1), (3, 1), (1, 1)),
     (3, 260, 520, (9, 8), (4, 4), (2, 2), (1, 1), (1, 1)),  # few windows of many weights
+    (3, 512, 512, (7, 6), (3, 3), (1, 1), (1, 1), (1, 1)),
+    (3, 3, 64, (33, 29), (11, 11), (4, 4), (5, 5), (1, 1)),  # few channels
     (70, 512, 512, (7, 5), (3, 3), (2, 3), (0, 1), (2, 1)),  # in several parts
 ]
 
@@ -28,13 +31,17 @@ def test_values_are_those_of_pytorch(case):
     gradient = expected(x, w, b, y, how, None)[1]
     found = overlap_cpu.conv_input_grad(y, w, size=x.shape[2:], **how)
     np.testing.assert_allclose(found, gradient, rtol=1e-4, atol=1e-4)
+    channels_last = [to_front(np.ascontiguousarray(to_last(a))) for a in (y, w)]
+    last = overlap_cpu.conv_input_grad(*channels_last, size=x.shape[2:], **how)
+    assert to_last(last).flags.c_contiguous
+    np.testing.assert_array_equal(last, found)
     bias = np.arange(x.shape[1], dtype=np.float32)
     with_bias = overlap_cpu.conv_input_grad(y, w, bias, size=x.shape[2:], **how)
     np.testing.assert_array_equal(with_bias, found + bias[:, None, None])
 
 
 @pytest.mark.skipif(not _kernels.enabled(), reason="NumPy's products have other bits in other sizes")
-@pytest.mark.parametrize("case", [CASES[1], CASES[-1]], ids=str)
+@pytest.mark.parametrize("case", [CASES[1], *CASES[-3:]], ids=str)
 def test_a_sample_has_the_same_bits_alone_and_in_a_batch_on_any_number_of_threads(case):
     x, w, _, y, how = problem(case)
     before, results = _pool.get_num_threads(), []
@@ -43,7 +50,7 @@ def test_a_sample_has_the_same_bits_alone_and_in_a_batch_on_any_number_of_thread
         results.append(overlap_cpu.conv_input_grad(y, w, size=x.shape[2:], **how))
     _pool.set_num_threads(before)
     np.testing.assert_array_equal(*results)
-    for n in (0, 17, len(x) - 1):
+    for n in (0, len(x) // 2, len(x) - 1):
         alone = overlap_cpu.conv_input_grad(y[n : n + 1], w, size=x.shape[2:], **how)
         np.testing.assert_array_equal(alone[0], results[0][n])
 
@@ -73,10 +80,25 @@ def test_small_images_without_padding_are_computed_so():
 
 
 @pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
-def test_few_windows_with_a_stride_and_many_weights_are_computed_so():
-    how = {"stride": (2, 2), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+def test_images_of_few_channels_are_computed_so():
+    for channels, chosen in ((1, True), (4, True), (5, False)):
+        _, w, _, y, how = problem((1, channels, 16, (40, 40), (11, 11), (4, 4), (5, 5), (1, 1)))
+        last = np.ascontiguousarray(y.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+        for each in (y, last):
+            assert overlapping_windows((each, w, None), {"size": (40, 40), **how}) == chosen
+
+
+@pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
+def test_few_windows_with_many_weights_are_computed_so():
     weights = np.zeros((512, 256, 4, 4), np.float32)
-    for count, side, w, chosen in ((1, 8, weights, True), (9, 8, weights, True), (1, 9, weights, False),
-                                   (1, 4, weights[:, :200], False)):  # fmt: skip
-        y = np.zeros((count, len(w), side, side), np.float32)
-        assert overlapping_windows((y, w, None), {"size": (2 * side, 2 * side), **how}) == chosen
+    for stride, count, side, w, chosen in (
+        (1, 1, 8, weights, True), (1, 9, 8, weights, True), (1, 1, 12, weights, False),
+        (2, 1, 8, weights, True), (2, 9, 8, weights, True), (2, 1, 12, weights, False),
+        (2, 1, 8, weights[:, :100], False), (2, 1, 2, weights[:100, :100], False),
+    ):  # fmt: skip
+        how = {"stride": (stride, stride), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+        y, size = np.zeros((count, len(w), side, side), np.float32), (stride * side + 2 - stride,) * 2
+        assert overlapping_windows((y, w, None), {"size": size, **how}) == chosen
+    far = {"size": (8, 8), "stride": (1, 1), "padding": (6, 6), "dilation": (4, 4), "groups": 1}
+    y = np.zeros((1, 512, 8, 8), np.float32)
+    assert not overlapping_windows((y, weights, None), far), "most cells are outside of the image"

@@ -88,6 +88,29 @@ def test_vectors_of_sixteen_give_the_same_values(case, monkeypatch):
             plan.cache_clear()
 
 
+@pytest.mark.parametrize("stride", [(1, 1), (2, 2)])
+def test_two_vectors_of_a_group_together_have_the_bits_of_one_at_a_time(stride, monkeypatch):
+    monkeypatch.setattr(_pixels, "vector_width", lambda: 16)
+    case = (2, 3, 32, 32, (9, 10), (3, 3), stride, (1, 1), (1, 1))
+    x, w, b, how = problem(case)
+    found, together = [], []
+    for most in (0, _pixels.PAIRED):
+        monkeypatch.setattr(_pixels, "PAIRED", most)
+        _pixels._values_plan.cache_clear()
+        out = _pixels.result(last(x), w, b, **how)
+        y = np.random.default_rng(1).standard_normal(out.shape, np.float32)
+        found.append((out, _pixels.input_grad(last(y), w, None, size=x.shape[2:], **how)))
+        shape = ("result", (3, 3), stride, (1, 1), (0, 0)), out.shape[2:], 32, 32, 3
+        together.append(_pixels._values_plan(*shape).kind.together)
+    _pixels._values_plan.cache_clear()
+    assert together == [1, 2]
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, two)
+    check(case)
+    for plan in (_pixels._values_plan, _pixels._weights_plan):  # not for vectors of the processor's own width
+        plan.cache_clear()
+
+
 @pytest.mark.parametrize("case", [CASES[0], CASES[4], CASES[7]], ids=str)
 def test_bits_do_not_depend_on_the_number_of_threads(case, monkeypatch):
     monkeypatch.setattr(_pixels, "GRAIN", 1)

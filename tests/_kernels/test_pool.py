@@ -214,6 +214,20 @@ def test_the_blas_leaves_the_cores_to_the_pool():
         assert _pool.get_num_threads() == 1
 
 
+def test_the_blas_of_scipy_keeps_to_the_calling_thread():
+    pytest.importorskip("threadpoolctl")
+    code = (
+        "import numpy, threadpoolctl, tdt\n"
+        "tdt.linalg.solve_triangular(tdt.eye(3), tdt.ones(3, 2), upper=False)\n"
+        "print({p['num_threads'] for p in threadpoolctl.threadpool_info() if 'scipy.libs' in p['filepath']} - {1})"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "set()"
+
+
 @pytest.mark.skipif(not enabled(), reason="kernels are off")
 def test_a_process_whose_threads_are_awake_ends_without_an_error():
     code = (

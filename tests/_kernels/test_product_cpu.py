@@ -15,13 +15,15 @@ from tdt._kernels._direct_parts import STREAMED
 from tdt._kernels._gufunc import ufunc_at
 from tdt._kernels._tile import choose_with_edge
 from tdt._kernels.product_cpu import COLUMNS, DEPTH, ROWS, product
+from tests._kernels.guarded import at_the_end
 from tests.helpers import require_torch
 
 # Around the blocks, tiles and paths: few rows, few columns (turned), a shallow and a deep sum, transposed products.
 SIZES = [
     (1, 1, 1), (1, 300, 7), (300, 1, 7), (2, 100, DEPTH), (3, 100, DEPTH + 1), (5, 33, 2 * DEPTH + 9), (13, 70, 40),
     (7, 260, 300), (40, 600, 3), (21, 5, 400), (64, 130, 100), (ROWS + 7, 24, DEPTH + 3), (50, COLUMNS + 17, 20), (130, 129, 131),
-    (ROWS // 2 + 9, COLUMNS // 2 + 20, DEPTH + 70), (100, 2, 33), (70, 13, DEPTH + 50), (1400, 3, 40),
+    (ROWS // 2 + 9, COLUMNS // 2 + 20, DEPTH + 70), (100, 2, 33), (70, 13, DEPTH + 50), (12, 7, DEPTH + 50),
+    (17, 4, 50), (1400, 3, 40), (200, 130, 1),
 ]  # fmt: skip
 
 
@@ -111,6 +113,37 @@ def test_a_piece_of_one_column_leaves_the_others_as_they_are(rows, columns, thre
         np.testing.assert_array_equal(product(left, b), expected)
 
 
+@pytest.mark.parametrize("size", [(70, 130, 40), (200, 49, DEPTH + 3), (130, COLUMNS + 17, 20)])
+def test_a_right_operand_is_not_read_behind_its_end_while_a_tile_packs_it(size, packed):
+    a, b = matrices(*size)
+    bias = np.arange(size[1], dtype=np.float32)
+    small, biased = direct()
+    np.testing.assert_array_equal(product(a, at_the_end(b)), small(a, b))
+    np.testing.assert_array_equal(product(a.T.copy().T, at_the_end(b), bias), biased(a, b, bias))
+
+
+@pytest.mark.parametrize("size", [(512, 17, DEPTH), (511, 63, 300), (128, 64, 2 * DEPTH + 5), (350, 30, 900)])
+def test_transposed_left_operands_of_many_rows_and_few_columns_have_the_same_bits(size, monkeypatch):
+    monkeypatch.setattr(product_cpu, "GRAIN", 1 << 10)
+    a, b = matrices(*size)
+    bias = np.arange(size[1], dtype=np.float32)
+    expected = direct()[1](a, b, bias)
+    for threads in (1, 2, 3):
+        _pool.set_num_threads(threads)
+        product_cpu._plan.cache_clear()
+        np.testing.assert_array_equal(product(at_the_end(a.T.copy()).T, at_the_end(b), bias), expected)
+        halves = product(np.stack([a.T, a.T]).swapaxes(1, 2), np.stack([b, b]))
+        np.testing.assert_array_equal(halves[1], product(a, b))
+
+
+def test_a_product_of_one_thread_is_a_new_contiguous_array_of_the_stack():
+    a, b = (x.swapaxes(0, 1) for x in matrices(40, 70, 30, (3, 2)))
+    bias = np.arange(70, dtype=np.float32)[::-1]
+    found = product(a, b, bias)
+    assert found.shape == (2, 3, 40, 70) and found.flags.c_contiguous and found.flags.owndata
+    np.testing.assert_array_equal(found, np.stack([product(x, y) for x, y in zip(a, b, strict=True)]) + bias)
+
+
 @pytest.mark.parametrize("rows", [1, 2, 3, 4])
 def test_long_lines_read_along_their_whole_length_have_the_same_bits(rows, packed):
     for columns, depth in ((1030, DEPTH + 1), (2 * STREAMED + 3, 2 * DEPTH + 1)):
@@ -140,14 +173,14 @@ def test_nothing_is_written_outside_the_result():
         ((6, 40, 30), "lines", {8: (6, 2), 16: (6, 2)}),
         ((24, 40, 300), "packing", {8: (6, 2), 16: (12, 2)}),
         ((1, 200, 30), "lines", {8: (1, 8), 16: (1, 8)}),
-        ((30, 200, 1), "lines", {8: (1, 8), 16: (1, 8)}),
         ((1, 100, 300), "last_lines", {8: (1, 8), 16: (1, 8)}),
         ((2, 1100, 40), "stream", {8: (2, 0), 16: (2, 0)}),
         ((1, 33, 40), "columns", {8: (1, 2), 16: (1, 2)}),
-        ((3, 10, 300), "last_columns", {16: (3, 1)}),
+        ((3, 10, 300), "last_columns", {8: (3, 1), 16: (3, 1)}),
         ((1, 32, 520), "columns_in_parts", {16: (1, 1)}),
         ((1, 10, 520), "last_columns_in_parts", {16: (1, 1)}),
-        ((30, 5, 400), "pack_columns", {8: (0, 1), 16: (0, 1)}),
+        ((30, 9, 400), "pack_columns", {8: (0, 2), 16: (0, 1)}),
+        ((30, 5, 400), "columns", {8: (5, 1)}),
     ],
 )
 def test_a_product_requires_few_parts_and_has_the_same_bits_before_they_are_compiled(size, kind, sizes, width):
@@ -190,9 +223,8 @@ def test_direct_products_in_vectors_of_sixteen_have_the_same_bits():
 )
 def test_products_of_three_vectors_of_columns_are_packed_in_vectors_of_sixteen(size, packs, monkeypatch):
     monkeypatch.setattr(product_cpu, "vector_width", lambda: 16)
-    rows, strides = size[0], (4 * size[2], 4)
-    assert product_cpu._is_direct(1, size, strides, (4, strides[0]), (4, 4)) != packs
-    assert product_cpu._is_direct(1, size, (4, 4 * rows), (4, strides[0]), (4, 4))
+    for strides in ((4 * size[2], 4), (4, 4 * size[0])):
+        assert product_cpu._is_direct(1, size, strides, (4, 4 * size[2]), (4, 4)) != packs
 
 
 @pytest.mark.parametrize(
@@ -205,7 +237,7 @@ def test_up_to_128_rows_of_two_vectors_of_columns_are_read_in_place_in_vectors_o
     assert product_cpu._is_direct(1, size, (4 * depth, 4), (4 * columns, 4), (4, 4)) == direct
 
 
-@pytest.mark.parametrize(("count", "direct"), [(1, True), (4, True), (5, False)])
+@pytest.mark.parametrize(("count", "direct"), [(1, True), (2, True), (3, False)])
 def test_columns_of_left_operands_larger_than_a_cache_are_packed_in_vectors_of_sixteen(count, direct, monkeypatch):
     monkeypatch.setattr(product_cpu, "vector_width", lambda: 16)
     rows, columns, depth = 256, 32, 256
@@ -214,7 +246,15 @@ def test_columns_of_left_operands_larger_than_a_cache_are_packed_in_vectors_of_s
 
 @pytest.mark.parametrize("rows", range(1, 14))
 def test_contiguous_columns_of_few_rows_have_the_same_bits_in_vectors_of_eight_and_sixteen(rows):
-    for columns, depth in ((49, 41), (32, 16), (70, DEPTH + 7), (2, 2 * DEPTH), (13, 35), (49, 5 * DEPTH + 9)):
+    for columns, depth in (
+        (49, 41),
+        (32, 16),
+        (70, DEPTH + 7),
+        (2, 2 * DEPTH),
+        (13, 35),
+        (49, 5 * DEPTH + 9),
+        (42, 4 * DEPTH),
+    ):
         a, b = matrices(rows, columns, depth)
         right, bias = np.ascontiguousarray(b.T).T, np.arange(columns, dtype=np.float32)
         expected = product(a, b)
@@ -222,6 +262,16 @@ def test_contiguous_columns_of_few_rows_have_the_same_bits_in_vectors_of_eight_a
             for left in orders(a):
                 np.testing.assert_array_equal(direct(width)[0](left, right), expected)
             np.testing.assert_array_equal(direct(width)[1](a, right, bias), expected + bias)
+
+
+@pytest.mark.parametrize(
+    ("rows", "left", "direct"), [(8, True, True), (16, True, False), (8, False, False), (4, False, True)]
+)
+def test_up_to_eight_rows_meet_contiguous_columns_in_place_in_vectors_of_eight(rows, left, direct, monkeypatch):
+    monkeypatch.setattr(product_cpu, "vector_width", lambda: 8)
+    columns, depth = 1024, 1024
+    strides = (4 * depth, 4) if left else (4, 4 * rows)
+    assert product_cpu._is_direct(1, (rows, columns, depth), strides, (4, 4 * depth), (4, 4)) == direct
 
 
 @pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
@@ -315,6 +365,15 @@ def test_non_finite_values_reach_their_own_rows_and_columns_alone():
             np.testing.assert_array_equal(np.isinf(found), np.isinf(expected))
 
 
+@pytest.mark.parametrize("bias", [None, np.full(45, -0.0, np.float32)])
+def test_sums_of_one_product_have_the_sign_of_zero_of_packed_ones(bias, packed):
+    a = np.tile(np.array([0.0, -0.0, 1.0, -1e-30], np.float32), 5)[:, None]
+    b = np.tile(np.array([0.0, -0.0, 1e-30, np.inf, -2.0], np.float32), 9)[None]
+    small, biased = direct()
+    found = small(a, b) if bias is None else biased(a, b, bias)
+    np.testing.assert_array_equal(found.view(np.int32), product(a, b, bias).view(np.int32))
+
+
 def test_errors_are_at_most_three_times_pytorchs():
     torch = require_torch()
     rng = np.random.default_rng(11)
@@ -399,3 +458,17 @@ def test_a_linear_layer_that_is_not_recorded_calls_no_op_and_has_the_same_bits(m
             assert recorded.requires_grad and tdt.equal(linear(*operands), recorded)
             with pytest.raises(RuntimeError, match="features but weight expects"):
                 linear(operands[0][..., 1:], *operands[1:])
+
+
+@pytest.mark.parametrize("size", [(1, 1, 1), (7, 30, 40), (60, 1, 50)])
+def test_small_matrices_of_float64_that_are_not_recorded_call_no_op_and_have_the_same_bits(size, monkeypatch):
+    a, b = (tdt.from_numpy(x.astype(np.float64)).requires_grad_() for x in matrices(*size))
+    bias = tdt.arange(size[1], dtype=tdt.float64)
+    product, layer = a @ b, tdt.nn.functional.linear(a, b.T, bias)
+    monkeypatch.setattr("tdt._ops.linalg.products.binary", None)
+    monkeypatch.setattr("tdt._ops.nn.linear.ternary", None)
+    with tdt.no_grad():
+        assert product.requires_grad and tdt.equal(a @ b, product) and tdt.equal(tdt.mm(a, b), product)
+        assert layer.requires_grad and tdt.equal(tdt.nn.functional.linear(a, b.T, bias), layer)
+        with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+            tdt.matmul(a, b[:, :1].T[:, :0].T)

@@ -3,6 +3,7 @@
 from collections import OrderedDict, deque
 from types import CellType
 
+import numpy as np
 import pytest
 
 import tdt
@@ -21,13 +22,16 @@ class Objects:
         )
         self.names, self.tensor, self.cell, self.empty = {"a": object()}, tdt.ones(2), CellType(object()), {}
         self.references = References()
-        for each in (self.list, self.dict, self.ordered, self.empty):
+        self.none: set = set()
+        self.array, known = np.array([1.0, float("nan")]), np.array([1.0, float("nan")])
+        for each in (self.list, self.dict, self.ordered, self.empty, self.none):
             self.references.container(each)
         for name in ("a", "missing"):
             self.references.item(self.names, name)
         for name in ("_a", "_grad"):
             self.references.slot(self.tensor, name)
         self.references.slot(self.cell, "cell_contents")
+        self.references.array(self.array, known)
 
 
 CHANGES = {
@@ -40,6 +44,8 @@ CHANGES = {
     "a smaller dictionary": lambda x: x.dict.pop("a"),
     "an item of an ordered dictionary": lambda x: x.ordered.__setitem__("a", object()),
     "an item of a dictionary that was empty": lambda x: x.empty.__setitem__("a", object()),
+    "an item of a set that was empty": lambda x: x.none.add(object()),
+    "an element of an array": lambda x: x.array.__setitem__(0, -1.0),
     "an item by name": lambda x: x.names.__setitem__("a", object()),
     "an item by name that is gone": lambda x: x.names.clear(),
     "an item that was missing": lambda x: x.names.__setitem__("missing", None),
@@ -87,8 +93,8 @@ def test_subclasses_of_tensors_have_the_same_places():
 
 
 def test_what_cannot_be_compared_is_incomplete():
-    for name in ("container", "item", "slot"):
+    cases = ("container", deque([1])), ("container", {1}), ("item", vars(Tensor), "grad"), ("slot", Objects(), "list")
+    for name, *arguments in cases:
         references = References()
-        arguments = {"container": [deque([1])], "item": [vars(Tensor), "grad"], "slot": [Objects(), "list"]}[name]
         getattr(references, name)(*arguments)
         assert not references.complete

@@ -9,34 +9,35 @@ import numpy as np
 import pytest
 
 from tdt._kernels._native import vector_width
+from tdt._kernels._packing_tile import PackingEmitter, packing_address
 from tdt._kernels._tile import LEFT, UNROLLED, WORDS, Shape, address, choose, choose_for, rates
+from tests._kernels.guarded import at_the_end
 
-BEST = [next(iter(rates(8))), next(iter(rates(16)))]
+BEST = [next(iter(rates(*each))) for each in ((8,), (16,), (4, 8), (8, 8))]
 FORMS = [
     *((shape, left, True, left == "panel") for shape in BEST for left in LEFT),
-    *((shape, "rows", shape.rows != 6, False) for shape in list(rates(8))[1:]),
+    *((shape, "rows", shape.rows != 6, False) for shape in [*rates(8), *rates(4, 8)] if shape not in BEST),
     *((shape, left, left == "panel", True) for shape, left in zip(list(rates(16))[1:], LEFT, strict=True)),
 ]
 
 
-def call(function: int, **words: int) -> None:
-    ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(WORDS))(function)(*(words[name] for name in WORDS))
+def call(function: int, names: tuple[str, ...] = WORDS, **words: int) -> None:
+    ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(names))(function)(*(words[name] for name in names))
 
 
 def in_order(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Σ_k a[i, k] b[k, j] with one rounding a step. A product of two floats is exact in float64; their sum there is exact
-    too for integers as small as these over a power of two, so that only the rounding to float32 is left."""
-    total = np.zeros((a.shape[0], b.shape[1]), np.float32)
+    """Σ_k a[i, k] b[k, j] with one rounding a step. A product of two numbers is exact in the next longer type; their sum there
+    is exact too for integers as small as these over a power of two, so that only the rounding of the result is left."""
+    total, longer = np.zeros((a.shape[0], b.shape[1]), a.dtype), np.float64 if a.itemsize == 4 else np.longdouble
     for k in range(a.shape[1]):
-        total = (total.astype(np.float64) + a[:, k, None].astype(np.float64) * b[k].astype(np.float64)).astype(
-            np.float32
-        )
+        total = (total.astype(longer) + a[:, k, None].astype(longer) * b[k].astype(longer)).astype(a.dtype)
     return total
 
 
-def numbers(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Sixteen bits of fraction: products have 32 and sums round in float32, but not in float64."""
-    return (rng.integers(-(1 << 15), 1 << 15, shape) / (1 << 15)).astype(np.float32)
+def numbers(rng: np.random.Generator, *shape: int, item: int = 4) -> np.ndarray:
+    """Fractions of 15 bits, of float64 29: sums of their products round in their type, but not in the next longer one."""
+    bits, dtype = (15, np.float32) if item == 4 else (29, np.float64)
+    return (rng.integers(-(1 << bits), 1 << bits, shape) / (1 << bits)).astype(dtype)
 
 
 class Operands:
@@ -44,10 +45,10 @@ class Operands:
 
     def __init__(self, shape: Shape, left: str, panels: bool, places: bool, depth: int, cells: int, seed: int):
         rng = np.random.default_rng(seed)
-        rows, columns = shape.rows, shape.columns
-        a = self.a = numbers(rng, rows, depth * cells if left == "rows" else depth)
-        self.b = numbers(rng, a.shape[1], columns)
-        self.out, self.bias = numbers(rng, rows + 1, columns + 5), numbers(rng, columns)
+        rows, columns, item = shape.rows, shape.columns, shape.item
+        a = self.a = numbers(rng, rows, depth * cells if left == "rows" else depth, item=item)
+        self.b = numbers(rng, a.shape[1], columns, item=item)
+        self.out, self.bias = numbers(rng, rows + 1, columns + 5, item=item), numbers(rng, columns, item=item)
         self.order = rng.permutation(rows + 1) if places else np.arange(rows + 1)
         lines = self.b if panels else np.concatenate([self.b, self.b[:, :1]], 1)
         tables = [np.zeros(1, np.int64)] * 2
@@ -55,12 +56,12 @@ class Operands:
             memory = a.T.copy()
         elif left == "cells":
             order = rng.permutation(depth)
-            memory = np.zeros((depth, rows + 3), np.float32)
+            memory = np.zeros((depth, rows + 3), a.dtype)
             memory[order, :rows] = a.T
             tables = [tables[0], order * memory.shape[1]]
         else:
             order = rng.permutation(rows), rng.permutation(cells)
-            memory = np.zeros((rows, cells, depth + 1), np.float32)
+            memory = np.zeros((rows, cells, depth + 1), a.dtype)
             memory[order[0][:, None], order[1], :depth] = a.reshape(rows, cells, depth)
             tables = [order[0] * cells * (depth + 1), order[1] * (depth + 1)]
         table = self.order * self.out.shape[1]
@@ -90,6 +91,22 @@ def test_every_edge_has_the_bits_of_the_sum_in_order_and_nothing_else_is_written
         np.testing.assert_array_equal(it.out, expected)
 
 
+@pytest.mark.parametrize(("shape", "left"), [*itertools.product(BEST, ("panel", "rows"))], ids=str)
+def test_a_tile_that_packs_writes_the_panel_and_reads_only_the_columns_that_exist(shape: Shape, left: str):
+    function = packing_address(left, shape)
+    for seed, wide in enumerate((1, shape.width, shape.columns - 1, shape.columns)):
+        depth, high = UNROLLED + seed, max(1, shape.rows - seed)
+        it = Operands(shape, left, True, False, depth, 1, seed)
+        lines, panel = at_the_end(it.b[:, :wide]), np.full((depth + 1, shape.columns), 7, it.b.dtype)
+        expected = it.out.copy()
+        expected[:high, :wide] = in_order(it.a, it.b)[:high, :wide] + it.bias[:wide]
+        words = {**it.words, "b": lines.ctypes.data, "step": wide, "panel": panel.ctypes.data}
+        call(function, PackingEmitter.words, **words, bias=it.bias.ctypes.data, high=high, wide=wide, first=1)
+        np.testing.assert_array_equal(it.out, expected)
+        np.testing.assert_array_equal(panel[:depth, :wide], lines)
+        assert not panel[:depth, wide:].any() and (panel[depth] == 7).all()
+
+
 @pytest.mark.parametrize("run", [1, 2, 3])
 @pytest.mark.parametrize("shape", BEST, ids=str)
 def test_a_tile_for_one_length_of_runs_has_the_bits_of_the_sum_in_order(shape: Shape, run: int):
@@ -105,7 +122,7 @@ def test_a_tile_for_one_length_of_runs_has_the_bits_of_the_sum_in_order(shape: S
 
 @pytest.mark.parametrize("shape", BEST, ids=str)
 def test_a_bias_by_row_is_added_to_all_columns_of_its_row_after_the_sum(shape: Shape):
-    function, bias = address("rows", shape, by_row=True), numbers(np.random.default_rng(1), shape.rows)
+    function, bias = address("rows", shape, by_row=True), numbers(np.random.default_rng(1), shape.rows, item=shape.item)
     for high, wide, first in ((shape.rows, shape.columns, 1), (shape.rows - 1, shape.columns - 1, 0), (1, 1, 1)):
         it = Operands(shape, "rows", True, False, 7, 1, high)
         expected = it.out.copy()
@@ -116,10 +133,10 @@ def test_a_bias_by_row_is_added_to_all_columns_of_its_row_after_the_sum(shape: S
 
 
 def test_the_tile_for_some_columns_takes_the_least_time_for_them_and_their_padding():
-    for width in (4, 8, 16):
+    for width, item in ((4, 4), (8, 4), (16, 4), (4, 8), (8, 8)):
         for columns in range(1, 200):
-            times = {s: -(-columns // s.columns) * s.columns / rate for s, rate in rates(width).items()}
-            assert choose(columns, width) == min(times, key=lambda shape: times[shape])
+            times = {s: -(-columns // s.columns) * s.columns / rate for s, rate in rates(width, item).items()}
+            assert choose(columns, width, item) == min(times, key=lambda shape: times[shape])
     assert [choose(n, 16)[:2] for n in (16, 24, 64, 96, 1000)] == [(12, 1), (12, 2), (6, 4), (8, 3), (8, 3)]
     assert [choose(n, 8)[:2] for n in (8, 16, 24, 100, 1000)] == [(12, 1), (6, 2), (4, 3), (6, 2), (6, 2)]
 
@@ -131,8 +148,8 @@ def test_the_tile_for_rows_that_are_few_or_lie_together_has_as_many_as_fill_it()
     for rows in (8, 9, 48, 100):
         assert choose_for(rows, 70, 8) == choose(70, 8), "few registers hold the usual tiles alone"
     for rows, columns in itertools.product((1, 2, 3, 5, 7, 9, 48, 100), (16, 40, 70, 192)):
-        for width, registers in ((8, 16), (16, 32)):
-            high, wide, _ = choose_for(rows, columns, width)
+        for width, item, registers in ((8, 4, 16), (16, 4, 32), (4, 8, 16), (8, 8, 32)):
+            high, wide = choose_for(rows, columns, width, item)[:2]
             assert high * wide + wide + 1 <= registers, "sums, a line and an element of the left operand fit"
 
 

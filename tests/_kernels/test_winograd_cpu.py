@@ -77,6 +77,46 @@ def test_results_and_gradients_are_those_of_a_direct_sum_in_the_memory_order_of_
         assert (to_last(value) if last else value).flags.c_contiguous
 
 
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels-last"])
+def test_planes_of_volumes_have_the_values_of_images(last):
+    depth = 3
+    x, w, b, g, padding = problem((2 * depth, 32, 48, (9, 8), (1, 0)), False)
+    images = all_three(winograd_cpu, x, w, b, g, padding)
+    order = (lambda a: to_front(np.ascontiguousarray(to_last(a)))) if last else np.ascontiguousarray
+
+    def volumes(a: np.ndarray) -> np.ndarray:
+        return order(a.reshape(2, depth, *a.shape[1:]).swapaxes(1, 2))
+
+    how = {"stride": (1, 1, 1), "padding": (0, *padding), "dilation": (1, 1, 1), "groups": 1}
+    vx, vw, vg = volumes(x), order(w[:, :, None]), volumes(g)
+    found = (
+        winograd_cpu.conv(vx, vw, b, **how),
+        winograd_cpu.conv_input_grad(vg, vw, size=vx.shape[2:], **how),
+        winograd_cpu.conv_weight_grad(vg, vx, kernel=(1, 3, 3), **how),
+    )
+    for value, expected in zip(found, (volumes(images[0]), volumes(images[1]), images[2][:, :, None]), strict=True):
+        np.testing.assert_array_equal(value, expected)
+        assert (to_last(value) if last else value).flags.c_contiguous
+
+
+@pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
+def test_volumes_are_computed_so_whose_kernels_have_one_cell_along_the_depth():
+    x, w, y = (np.broadcast_to(np.float32(0), s) for s in ((3, 32, 8, 16, 16), (32, 32, 1, 3, 3), (3, 32, 8, 16, 16)))
+    how = {"stride": (1, 1, 1), "padding": (0, 1, 1), "dilation": (1, 1, 1), "groups": 1}
+    calls_of_volumes = (
+        ((x, w, None), how),
+        ((y, w, None), {**how, "size": (8, 16, 16)}),
+        ((y, x), {**how, "kernel": (1, 3, 3)}),
+    )
+
+    def chosen(**changes: object) -> list[bool]:
+        return [KERNELS[f"winograd_cpu:{name}"].when(arrays, {**how, **changes})
+                for name, (arrays, how) in zip(NAMES, calls_of_volumes, strict=True)]  # fmt: skip
+
+    assert chosen() == [True] * 3
+    assert chosen(stride=(2, 1, 1)) == chosen(padding=(1, 1, 1)) == [False] * 3
+
+
 @pytest.mark.parametrize("case", [*CASES, (7, 32, 64, (21, 14), (1, 1)), (40, 16, 16, (4, 5), (1, 0))], ids=str)
 def test_bits_do_not_depend_on_how_many_images_are_converted_at_a_time(case, monkeypatch):
     found = []

@@ -1,0 +1,72 @@
+"""Blocks of up to 128 × 256 sums of bfloat16 products (`_dots`): their sizes, and how they are written to a result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tdt._kernels._code import Code, Value
+from tdt._kernels._dots import SIDE, TILE
+
+DEPTH = 16  # steps of a panel that are summed at a time: 32 KB of the right operand, in a level-one cache
+DOWN, ACROSS = 4, 8  # panels of a block: 128 KB of the left operand, in a level-two cache; as much of sums
+BLOCK_BYTES = 4 * SIDE * SIDE
+
+
+def block_of(code: Code, number: Value, down: Value, across: Value, by_columns: Value) -> tuple[Value, Value]:
+    """The first panel of rows and of columns of a block, counted along the columns, or along the rows unless `by_columns`."""
+    inner = code.select(by_columns != 0, down, across)
+    outer = number // inner
+    within = number - outer * inner
+    row, column = (code.select(by_columns != 0, *pair) for pair in ((within, outer), (outer, within)))
+    return row * DOWN, column * ACROSS
+
+
+def ahead(code: Code, place: tuple[Value, Value], rows: Value, out: Value, pitch: Value) -> None:
+    """Load the lines of the cache that a block of bfloat16 will be written to, while it is summed."""
+    row, column = place
+    with code.loop(0, code.minimum(rows - row, SIDE)) as r:
+        code.prefetch(code.cast(out + ((row + r) * pitch + column) * 2, "ptr"), writes=True)
+
+
+def finish(dots: Any, block: Value, place: tuple[Value, Value], sizes: tuple[Value, Value], out: Value, pitch: Value,
+           bias: Value | None, adds: Value) -> None:  # fmt: skip
+    """Write a block of sums to its place in the result."""
+    code = dots.code
+    (row, column), (rows, columns) = place, sizes
+    high, wide = code.minimum(rows - row, SIDE), code.minimum(columns - column, SIDE)
+
+    def target(r: Value, size: int) -> Value:
+        return code.cast(out + ((row + r) * pitch + column) * size, "ptr")
+
+    def add(r: Value, c: Any, count: int) -> None:
+        to = target(r, 4)
+        there = code.load("float", to, c, count)
+        value = code.load("float", block, r * SIDE + c, count)
+        code.store(value + code.select(adds != 0, there, code.value(0.0, value.kind)), to, c)
+
+    def write(r: Value, to: Value) -> None:
+        for k in range(0, SIDE, TILE):
+            value = code.load("float", block, r * SIDE + k, TILE)
+            added = code.load("float", code.cast(bias, "ptr"), column + k, TILE)
+            code.store(dots.rounded(value + added), to, k)
+
+    def whole() -> None:
+        with code.loop(0, high) as r:
+            if bias is not None:
+                write(r, target(r, 2))
+            else:
+                for k in range(0, SIDE, TILE):
+                    add(r, code.value(k, "i64"), TILE)
+
+    def edge() -> None:
+        line = None if bias is None else code.array("i16", SIDE)  # rounded as a vector, as other rows are
+        with code.loop(0, high) as r:
+            if line is not None:
+                write(r, line)
+            with code.loop(0, wide) as c:
+                if line is None:
+                    add(r, c, 0)
+                else:
+                    code.store(code.load("i16", line, c), target(r, 2), c)
+
+    code.choose(wide == SIDE, whole, edge)
