@@ -40,13 +40,7 @@ REMOVED_ATTRIBUTES = {
 
 # Modules of PyTorch that tdt will not have, and why.
 NOT_OFFERED = {
-    "ao": "tdt does not quantise or prune for other runtimes; nn.utils.prune masks weights",
-    "export": "tdt does not trace Python into graphs; save the state_dict",
-    "mps": "tdt computes on the CPU and, through CuPy, on NVIDIA's GPUs",
-    "nested": "tdt has no nested tensors; pad them, or keep a list",
     "package": "tdt does not package code with models; save the state_dict",
-    "quantization": "tdt does not quantise models",
-    "xpu": "tdt computes on the CPU and, through CuPy, on NVIDIA's GPUs",
 }
 
 

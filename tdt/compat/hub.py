@@ -26,12 +26,17 @@ download_url_to_file = refused("hub.download_url_to_file", "tdt downloads no mod
 HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # the digest in a file's name, as in resnet18-f37072fd.pth
 
 
+def _get_torch_home() -> str:
+    """The folder of PyTorch's files: $TORCH_HOME, else torch in the cache folder."""
+    cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
+    return os.path.expanduser(os.environ.get("TORCH_HOME", os.path.join(cache, "torch")))
+
+
 def get_dir() -> str:
     """The folder of the hub: the one passed to `set_dir`, else $TORCH_HOME/hub, else torch/hub in the cache folder."""
     if _folder is not None:
         return _folder
-    cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
-    return os.path.join(os.path.expanduser(os.environ.get("TORCH_HOME", os.path.join(cache, "torch"))), "hub")
+    return os.path.join(_get_torch_home(), "hub")
 
 
 def set_dir(d: str | os.PathLike) -> None:

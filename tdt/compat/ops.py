@@ -1,9 +1,10 @@
-"""`torch.ops`: the operators that a program defined through `torch.library`, as `torch.ops.namespace.name`."""
+"""`torch.ops.namespace.name`: the operators that a program defined through `torch.library`, and in `aten` tdt's own."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from tdt.compat import _aten
 from tdt.compat._refusal import refused
 from tdt.compat.library import OPERATORS
 
@@ -20,6 +21,8 @@ class Namespace:
     def __getattr__(self, name: str) -> Any:
         if operator := OPERATORS.get(f"{self.name}::{name}"):
             return operator
+        if self.name == "aten" and (own := _aten.operator(name)):
+            return own
         raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
 
 

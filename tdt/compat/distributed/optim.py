@@ -7,6 +7,6 @@ from tdt.optim import Optimizer
 
 __all__ = ["DistributedOptimizer", "ZeroRedundancyOptimizer"]
 
-REASON = "tdt trains in one process, which has the whole state; use the optimizer itself"
+REASON = "tdt does not shard the state of optimizers; use the optimizer itself"
 ZeroRedundancyOptimizer = refused_class("distributed.optim.ZeroRedundancyOptimizer", REASON, Optimizer)
 DistributedOptimizer = refused_class("distributed.optim.DistributedOptimizer", REASON)

@@ -35,10 +35,11 @@ NO_CODE = "tdt has no TorchScript; write the code as a Python function"
 save = refused("jit.save", NO_ARCHIVES)
 load = refused("jit.load", NO_ARCHIVES)
 export_opnames = refused("jit.export_opnames", NO_ARCHIVES)
+_get_trace_graph = refused("jit._get_trace_graph", NO_CODE)
 CompilationUnit = refused_class("jit.CompilationUnit", NO_CODE)
 
 # Decorators for the compiler.
-script_method = export = unused = interface = script_if_tracing = unchanged
+script_method = export = unused = interface = script_if_tracing = _overload = _overload_method = unchanged
 
 
 class Error(RuntimeError):

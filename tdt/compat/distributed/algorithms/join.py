@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
+from tdt.distributed import get_world_size, is_initialized
+
 __all__ = ["Join", "JoinHook", "Joinable"]
 
 
 class JoinHook:
-    """Hooks of a `Joinable` that run while other processes still train; never called, since there is one process."""
+    """Hooks of a `Joinable` that would run while other processes still train; never called, see `Join`."""
 
     def main_hook(self) -> None:
         """Called for each step of the other processes."""
@@ -33,11 +35,20 @@ class Joinable:
 
 
 class Join:
-    """A block in which processes without further batches wait for the others; with one process it has no effect."""
+    """A block in which processes without further batches wait for the others; with one process it has no effect.
+
+    Raises:
+        NotImplementedError: when it is enabled in a group of several processes.
+    """
 
     def __init__(
         self, joinables: Sequence[Any], enable: bool = True, throw_on_early_termination: bool = False, **kwargs: Any
     ) -> None:
+        if enable and is_initialized() and get_world_size() > 1:
+            raise NotImplementedError(
+                "Join: not supported for several processes; give all of them equally many batches, as "
+                "utils.data.DistributedSampler does"
+            )
         self._joinables, self._enable = joinables, enable
 
     def __enter__(self) -> None:
@@ -50,4 +61,4 @@ class Join:
 
     @staticmethod
     def notify_join_context(joinable: Any) -> None:
-        """Do nothing: there are no other processes to notify that this one still trains."""
+        """Do nothing: in a block that `Join` allows there are no other processes to notify."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tdt.compat._refusal import refused, refused_class
 
-_REASON = "tdt trains in one process, whose state tdt.save and tdt.load keep in one file"
+_REASON = "tdt does not shard states; tdt.save and tdt.load keep the whole in one file"
 
 FileSystemReader = refused_class("FileSystemReader", _REASON)
 FileSystemWriter = refused_class("FileSystemWriter", _REASON)

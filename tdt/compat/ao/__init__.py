@@ -1,0 +1,3 @@
+"""`torch.ao`: quantisation, importable and refused."""
+
+from tdt.compat.ao import quantization as quantization

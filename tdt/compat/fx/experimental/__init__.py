@@ -1,0 +1,1 @@
+"""`torch.fx.experimental`: questions about tracing and symbolic sizes, of which tdt has neither."""
