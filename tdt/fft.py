@@ -418,7 +418,7 @@ def ihfft2(input: Tensor, s: Ints | None = None, dim: Dims = (-2, -1), norm: str
 @with_out(packed=True)
 def fftfreq(
     n: int, d: float = 1.0, *, dtype: _dtype.dtype | None = None, layout: Layout | None = None,
-    device: Device = None, requires_grad: bool = False,
+    device: Device = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Frequencies of the points of `fft`: 0, 1, …, -2, -1 over n · d.
 
@@ -426,7 +426,7 @@ def fftfreq(
         n: number of points.
         d: distance of the samples.
         dtype: None is the default dtype.
-        layout: has no effect.
+        layout, pin_memory: have no effect.
     Shape: result (n,).
 
     >>> import tdt
@@ -442,7 +442,7 @@ def fftfreq(
 @with_out(packed=True)
 def rfftfreq(
     n: int, d: float = 1.0, *, dtype: _dtype.dtype | None = None, layout: Layout | None = None,
-    device: Device = None, requires_grad: bool = False,
+    device: Device = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Frequencies of the points of `rfft`: 0, 1, …, n // 2 over n · d.
 
@@ -450,7 +450,7 @@ def rfftfreq(
         n: number of points of the signal.
         d: distance of the samples.
         dtype: None is the default dtype.
-        layout: has no effect.
+        layout, pin_memory: have no effect.
     Shape: result (n // 2 + 1,).
 
     >>> import tdt
@@ -461,7 +461,7 @@ def rfftfreq(
     return (steps * (1.0 / (n * d))).requires_grad_(requires_grad)
 
 
-@front
+@calls_by_shape
 def fftshift(input: Tensor, dim: Dims = None) -> Tensor:
     """`input` rolled so that the frequency 0 moves to the middle of each dimension in `dim`.
 
@@ -479,7 +479,7 @@ def fftshift(input: Tensor, dim: Dims = None) -> Tensor:
     return roll(input, [input.shape[i] // 2 for i in dims], dims)
 
 
-@front
+@calls_by_shape
 def ifftshift(input: Tensor, dim: Dims = None) -> Tensor:
     """Inverse of `fftshift`: moves the frequency 0 from the middle to the front.
 

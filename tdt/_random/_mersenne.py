@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt._kernels import LARGE_DRAW, chosen, kernel, large_draw
+from tdt._kernels import LARGE_DRAW, UFUNCS, chosen, kernel, large_draw
 from tdt._kernels._launches import WATCH
 
 WORDS = 624  # the size of the state, and of the batches in which words are computed
@@ -40,9 +40,28 @@ def _unseeded() -> Any:
     return Unseeded()
 
 
-_WORDS = (kernel("mersenne_cpu:words", large_draw),)
-_PAIRS = (kernel("mersenne_cpu:pairs", large_draw),)
-_DRAW = (kernel("mersenne_cpu:draw", large_draw),)
+_KERNELS = {name: (kernel(f"mersenne_cpu:{name}", large_draw),)
+            for name in ("words", "pairs", "draw", "normal", "integers")}  # fmt: skip
+_KERNELS |= {name: (kernel(f"counts_cpu:{name}", large_draw),) for name in ("normals", "choices")}
+_OFTEN = 50  # small draws after which their kernel is loaded, which takes as long as some hundred of them
+_ready: dict[str, Any] = {}  # kernels that are loaded
+_small_draws = dict.fromkeys(_KERNELS, 0)
+UFUNCS.append(_ready)
+
+
+def _kernel_for(name: str, n: int) -> Any:
+    """The kernel that draws `n` numbers; None where they are few and it is not loaded, or kernels are off.
+
+    Few are drawn by it too where somebody watches what kernels launch.
+    """
+    found = _ready.get(name)
+    if found is None:
+        _small_draws[name] += 1
+        many = _small_draws[name] > _OFTEN or WATCH.own() is not None
+        found = chosen(_KERNELS[name], np, n=max(n, LARGE_DRAW) if many else n)
+        if found is not None:
+            _ready[name] = found
+    return found
 
 
 class MersenneTwister:
@@ -58,6 +77,7 @@ class MersenneTwister:
     def __init__(self, seed: int) -> None:
         self._generator: Any = None
         self._words: tuple[int, Any] = 0, None
+        self._spare = np.zeros(2)  # `cached`, for kernels
         self.seed(seed)
 
     @property
@@ -87,23 +107,48 @@ class MersenneTwister:
 
     def raw(self, n: int) -> np.ndarray:
         """The next `n` 32-bit words, in uint64."""
-        if n >= LARGE_DRAW and (fast := chosen(_WORDS, np, self.words, n=n)):
-            return fast(self.words, n)
-        return self._bits.random_raw(n)
+        fast = _kernel_for("words", n)
+        return fast(self.words, n) if fast else self._bits.random_raw(n)
 
-    def drawn(self, n: int, how: str, dtype: Any, low: float = 0.0, high: float = 1.0, bound: int = 0) -> Any:
-        """`n` numbers computed as they are drawn, as `mersenne_cpu.draw` says; None where there are few, or kernels are off.
+    def drawn(self, n: int, how: str, dtype: Any, low: float = 0.0, high: float = 1.0, bound: int = 0,
+              out: np.ndarray | None = None) -> Any:  # fmt: skip
+        """`n` numbers computed as they are drawn, as `mersenne_cpu.draw` says; None where no kernel draws them."""
+        fast = _kernel_for("draw", n)
+        return fast and fast(self.words, n, how, dtype, low, high, bound, out)
 
-        Few are drawn so too where somebody watches what kernels launch.
-        """
-        many = n if WATCH.own() is None else max(n, LARGE_DRAW)
-        if many < LARGE_DRAW or (fast := chosen(_DRAW, np, self.words, n=many)) is None:
-            return None
-        return fast(self.words, n, how, dtype, low, high, bound)
+    def normal(self, n: int, mean: float, std: float, out: np.ndarray | None = None) -> Any:
+        """`n` ≥ 16 normal numbers in float32, as `mersenne_cpu.normal` says; None where no kernel draws them."""
+        fast = _kernel_for("normal", n)
+        return fast and fast(self.words, n, mean, std, out)
+
+    def integers(self, low: int, high: int, wide: bool, out: np.ndarray) -> bool:
+        """Fill `out` as `mersenne_cpu.integers` says; False where no kernel does."""
+        fast = _kernel_for("integers", out.size)
+        return fast is not None and fast(self.words, low, high, wide, out)
+
+    def normals(self, mean: float, std: float, out: np.ndarray) -> bool:
+        """Fill `out` as `counts_cpu.normals` says, beginning with the cached number; False where no kernel does."""
+        fast = _kernel_for("normals", 2 * out.size)
+        if fast is None:
+            return False
+        WATCH.lose()  # a tape would not know of `cached`
+        spare = self._spare
+        spare[1] = 0.0
+        if self.cached is not None:
+            spare[0], spare[1] = self.cached, 1.0
+        fast(self.words, spare, mean, std, out)
+        value, used = spare.tolist()
+        self.cached = value if used else None
+        return True
+
+    def choices(self, weights: np.ndarray, count: int) -> np.ndarray | None:
+        """What `counts_cpu.choices` gives; None also where it is not used."""
+        fast = _kernel_for("choices", 2 * len(weights) * count)
+        return fast and fast(self.words, weights, count)
 
     def raw64(self, n: int) -> np.ndarray:
         """The next `n` 64-bit words (uint64); of the two draws for each, the first is the high half."""
-        if 2 * n >= LARGE_DRAW and (fast := chosen(_PAIRS, np, self.words, n=2 * n)):
+        if fast := _kernel_for("pairs", 2 * n):
             return fast(self.words, n)
         pairs = self._bits.random_raw(2 * n)
         high = pairs[0::2] << np.uint64(32)

@@ -9,8 +9,9 @@ import numpy as np
 from tdt._backend.layout import empty_in_order
 from tdt._kernels import ranked, scanned
 from tdt._random._generator import Generator
+from tdt._random._mersenne import MersenneTwister
 from tdt._random.continuous import exponential
-from tdt._random.draws import assign_in_memory_order, uniform
+from tdt._random.draws import WHOLE, assign_in_memory_order, uniform
 
 
 def multinomial(gen: Generator, weights: Any, count: int, replacement: bool = False) -> Any:
@@ -21,9 +22,16 @@ def multinomial(gen: Generator, weights: Any, count: int, replacement: bool = Fa
     replacement.
     """
     xp = gen.engine.xp
+    if xp is not np and weights.dtype.name == "bfloat16":  # CuPy can neither sort nor add them up
+        weights = weights.astype(np.float32)
     if not replacement and count > weights.shape[-1]:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
     several = replacement and count > 1
+    if several and weights.dtype in WHOLE and weights.size and isinstance(gen.engine, MersenneTwister):
+        with gen.lock:
+            picked = gen.engine.choices(np.ascontiguousarray(weights).reshape(-1, weights.shape[-1]), count)
+        if picked is not None:
+            return picked.reshape(*weights.shape[:-1], count)
     if not bool(((weights >= 0) & (weights < np.inf)).all()):
         raise RuntimeError(
             "invalid multinomial distribution (encountering probability entry < 0), or one that is infinite or NaN"

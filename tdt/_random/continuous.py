@@ -13,26 +13,37 @@ import numpy as np
 
 from tdt._kernels import from_formula
 from tdt._random._generator import Generator
-from tdt._random.draws import BLOCK, Shape, as_complex, narrow, real_of, uniform, unit64
+from tdt._random.draws import BLOCK, WHOLE, Shape, as_complex, narrow, real_of, uniform, unit64
 
 
-def normal(gen: Generator, shape: Shape, dtype: Any, mean: float = 0.0, std: float = 1.0, dense: bool = True) -> Any:
-    """Normal by Box and Muller (1958). `dense=False` draws as for a target that is not contiguous.
+def normal(
+    gen: Generator, shape: Shape, dtype: Any, mean: float = 0.0, std: float = 1.0, out: np.ndarray | None = None, *,
+    dense: bool = True,
+) -> Any:  # fmt: skip
+    """Normal by Box and Muller (1958). `dense=False` draws as for a target that is not contiguous; `out` as in `uniform`.
 
     A contiguous target of 16 or more elements uses uniforms of its own precision in blocks of 8 + 8; others use pairs in
     float64, of which the generator caches the second number for its next small draw. A complex dtype splits the variance.
     """
     dtype = np.dtype(dtype)
     if dtype.kind == "c":
-        return as_complex(normal(gen, (*shape, 2), real_of(dtype), mean, std / math.sqrt(2), dense), dtype)
+        return as_complex(normal(gen, (*shape, 2), real_of(dtype), mean, std / math.sqrt(2), dense=dense), dtype)
     n = math.prod(shape)
     with gen.lock:
         if gen.engine.xp is not np:
             flat = _normal_blocks(gen, -(-n // 16) * 16, dtype, mean, std)[:n]
         elif n < 16 or not dense:
+            if dtype in WHOLE:
+                target = np.empty(shape, dtype) if out is None else out
+                if gen.engine.normals(mean, std, target):
+                    return target
             flat = _normal_pairs(gen, n) * std + mean
         else:
-            flat = _normal_blocks(gen, n, dtype, mean, std)
+            flat = gen.engine.normal(n, mean, std, out) if dtype == np.float32 else None
+            if flat is not None and flat is out:
+                return out
+            if flat is None:
+                flat = _normal_blocks(gen, n, dtype, mean, std)
     return narrow(flat, dtype).reshape(shape)
 
 
@@ -41,16 +52,17 @@ def _normal_pairs(gen: Generator, n: int) -> Any:
     engine = gen.engine
     from_cache = int(engine.cached is not None and n > 0)
     pairs = (n - from_cache + 1) // 2
-    unit = unit64(gen, 2 * pairs)
-    radius = np.sqrt(-2 * np.log1p(-unit[1::2]))
-    angle = 2 * np.pi * unit[0::2]
-    values = np.empty(from_cache + 2 * pairs)
+    values = []
     if from_cache:
-        values[0], engine.cached = engine.cached, None
-    values[from_cache::2], values[from_cache + 1 :: 2] = radius * np.cos(angle), radius * np.sin(angle)
-    if values.size > n:
-        engine.cached = float(values[n])
-    return values[:n]
+        values.append(engine.cached)
+        engine.cached = None
+    units = iter(unit64(gen, 2 * pairs).tolist())
+    for turn, unit in zip(units, units, strict=True):
+        radius, angle = math.sqrt(-2 * math.log1p(-unit)), 2 * math.pi * turn  # by the C library, as in the kernel
+        values += radius * math.cos(angle), radius * math.sin(angle)
+    if len(values) > n:
+        engine.cached = values.pop()
+    return np.array(values)
 
 
 def _normal_blocks(gen: Generator, n: int, dtype: np.dtype, mean: float, std: float) -> Any:

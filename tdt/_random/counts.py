@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from tdt._kernels import chosen, kernel, many_draws
+from tdt._kernels.counts_cpu import SQUEEZE, THIRD
 from tdt._random._generator import Generator
 from tdt._random._mersenne import MersenneTwister
 from tdt._random.draws import narrow, uniform, unit64
 
 _POISSON, _BINOMIAL = (kernel("counts_cpu:poisson", many_draws),), (kernel("counts_cpu:binomial", many_draws),)
-_SLOPES = (kernel("counts_cpu:slopes", many_draws),)
+_GAMMA, _SLOPES = (kernel("counts_cpu:gamma", many_draws),), (kernel("counts_cpu:slopes", many_draws),)
 
 
 class Uniforms:
@@ -83,9 +84,17 @@ def slopes(gen: Generator, x: Any, low: float, high: float) -> Any:
 
 def gamma(gen: Generator, concentration: Any) -> Any:
     """A gamma number of each shape in `concentration`, of rate 1, in float64 (Marsaglia and Tsang, 2000)."""
+    single = concentration.dtype == np.float32
+    if fast := _fast(_GAMMA, gen, concentration.size):
+        with gen.lock:
+            cached = gen.engine.cached
+            spare = np.array([cached or 0.0, cached is not None], np.float64)
+            values = fast(gen.engine.words, spare, concentration.astype(np.float64, "C"), single)
+            gen.engine.cached = float(spare[0]) if spare[1] else None
+            return values
     with gen.lock:
-        draw = Uniforms(gen, 4 * concentration.size)
-        values = [_gamma(float(shape), draw) for shape in concentration.reshape(-1).tolist()]
+        draw, rounded = Uniforms(gen, 4 * concentration.size), _to_float32 if single else float
+        values = [_gamma(float(shape), draw, rounded) for shape in concentration.reshape(-1).tolist()]
         draw.close()
     return gen.engine.xp.array(values, np.float64).reshape(concentration.shape)
 
@@ -142,24 +151,23 @@ def _poisson(mean: float, draw: Uniforms) -> float:
             return k
 
 
-THIRD, SQUEEZE = float(np.float32(1) / np.float32(3)), float(np.float32(0.0331))  # PyTorch has them in float32
-
-
-def _gamma(shape: float, draw: Uniforms) -> float:
+def _gamma(shape: float, draw: Uniforms, rounded: Callable[[float], float]) -> float:
+    """rounded: as of `_binomial`."""
     if shape == 0:
         return 0.0
     boost = 1.0
     if shape < 1:  # the method needs a shape of at least 1
-        boost = (1 - draw()) ** (1 / shape)
-        shape += 1
-    d = shape - THIRD
+        boost = (1 - draw()) ** rounded(1 / shape)
+        shape = rounded(shape + 1)
+    d = rounded(shape - THIRD)
     c = 1 / math.sqrt(9 * d)
     while True:
         x = draw.normal()
         while 1 + c * x <= 0:
             x = draw.normal()
-        v, u = (1 + c * x) ** 3, 1 - draw()
-        if u < 1 - SQUEEZE * x**4 or math.log(u) < 0.5 * x * x + d * (1 - v + math.log(v)):
+        y, square = 1 + c * x, x * x
+        v, u = y * y * y, 1 - draw()
+        if u < 1 - SQUEEZE * square * square or math.log(u) < 0.5 * square + d * (1 - v + math.log(v)):
             return boost * d * v
 
 

@@ -23,21 +23,30 @@ Shape = tuple[int, ...]
 
 DIGITS = {np.dtype(np.float64): 53, np.dtype(np.float32): 24, np.dtype(np.float16): 11,
           np.dtype(ml_dtypes.bfloat16): 8}  # fmt: skip
+WHOLE = np.dtype(np.float32), np.dtype(np.float64)  # dtypes that numbers are drawn in
 WIDE_RANGE = 1 << 28  # from this range on, an integer takes a 64-bit draw
 DRAWN = {"unit32": np.float32, "unit64": np.float64, "below": np.bool_, "words32": np.uint32}
 LARGE_SHUFFLE = LARGE_DRAW  # elements of a permutation
 BLOCK = 1 << 15  # elements per block on the CPU: a block fits in its cache
 
 
-def uniform(gen: Generator, shape: Shape, dtype: Any, low: float = 0.0, high: float = 1.0) -> Any:
-    """Uniform on [low, high): 53-bit draws for float64, 24-bit ones otherwise; complex fills both parts."""
+def uniform(
+    gen: Generator, shape: Shape, dtype: Any, low: float = 0.0, high: float = 1.0, out: np.ndarray | None = None
+) -> Any:
+    """Uniform on [low, high): 53-bit draws for float64, 24-bit ones otherwise; complex fills both parts.
+
+    `out`: a contiguous array of this shape and dtype, to which a kernel that draws them writes them.
+    """
     dtype = np.dtype(dtype)
     if dtype.kind == "c":
         return as_complex(uniform(gen, (*shape, 2), real_of(dtype), low, high), dtype)
     draw = _uniform64 if dtype == np.float64 else _uniform32
     n = math.prod(shape)
     with gen.lock:
-        flat = _drawn(gen, n, "unit64" if dtype == np.float64 else "unit32", low, high)
+        out = out if dtype in WHOLE else None
+        flat = _drawn(gen, n, "unit64" if dtype == np.float64 else "unit32", low, high, out=out)
+        if flat is not None and flat is out:
+            return out
         if flat is None:
             flat = in_blocks(gen, n, lambda n: draw(gen, n, low, high))
     if flat.dtype != dtype:
@@ -46,11 +55,13 @@ def uniform(gen: Generator, shape: Shape, dtype: Any, low: float = 0.0, high: fl
     return flat.reshape(shape)
 
 
-def _drawn(gen: Generator, n: int, how: str, low: float = 0.0, high: float = 1.0, bound: int = 0) -> Any:
-    """Many numbers of a CPU's generator by its kernel, or None."""
+def _drawn(
+    gen: Generator, n: int, how: str, low: float = 0.0, high: float = 1.0, bound: int = 0, out: np.ndarray | None = None
+) -> Any:
+    """Numbers of a CPU's generator by its kernel, or None."""
     if not isinstance(gen.engine, MersenneTwister):
         return None
-    return gen.engine.drawn(n, how, DRAWN[how], low, high, bound)
+    return gen.engine.drawn(n, how, DRAWN[how], low, high, bound, out)
 
 
 def in_blocks(gen: Generator, n: int, draw: Callable[[int], Any]) -> Any:
@@ -99,11 +110,18 @@ def _low53(gen: Generator, n: int) -> Any:
     return bits
 
 
-def integers(gen: Generator, shape: Shape, dtype: Any, low: int, high: int) -> Any:
-    """Integers on [low, high), of any real dtype: remainders of draws, so the first values are a little likelier."""
+def integers(gen: Generator, shape: Shape, dtype: Any, low: int, high: int, out: np.ndarray | None = None) -> Any:
+    """Integers on [low, high), of any real dtype: remainders of draws, so the first values are a little likelier.
+
+    `out`: as in `uniform`.
+    """
     span = high - low
     n = math.prod(shape)
     with gen.lock:
+        if isinstance(gen.engine, MersenneTwister):
+            target = np.empty(shape, dtype) if out is None else out
+            if gen.engine.integers(low, high, span >= WIDE_RANGE, target):
+                return target
         bits = gen.engine.raw(n) if span < WIDE_RANGE else gen.engine.raw64(n)
     if span == 2**64:
         return narrow(bits.view(np.int64), np.dtype(dtype)).reshape(shape)
@@ -123,6 +141,8 @@ def full_range(gen: Generator, shape: Shape, dtype: Any) -> Any:
         last = 2 ** DIGITS[dtype]
     else:
         last = int(np.iinfo(dtype).max)
+    if last < WIDE_RANGE:
+        return integers(gen, shape, dtype, 0, last + 1)
     with gen.lock:
         bits = gen.engine.raw64(n) if dtype.itemsize == 8 else gen.engine.raw(n)
     if last < 2**64 - 1:
@@ -143,11 +163,12 @@ def permutation(gen: Generator, n: int, dtype: Any = np.int64) -> Any:
         if xp is not np:
             return xp.argsort(gen.engine.raw64(n)).astype(dtype)
         draws = max(n - 1, 0)
-        if draws >= LARGE_SHUFFLE and enabled():
-            words = _drawn(gen, draws, "words32") if n < (2**32 - 1) // 20 else None
-            return _shuffled(gen.engine.raw64(draws) if words is None else words, n).astype(dtype, copy=False)
         # Above 2³²/20 elements the remainder of a 32-bit draw would be visibly uneven.
-        bits = gen.engine.raw(draws) if n < (2**32 - 1) // 20 else gen.engine.raw64(draws)
+        few = n < (2**32 - 1) // 20
+        words = _drawn(gen, draws, "words32") if few and draws else None
+        if words is not None or (draws >= LARGE_SHUFFLE and enabled()):
+            return _shuffled(gen.engine.raw64(draws) if words is None else words, n).astype(dtype, copy=False)
+        bits = gen.engine.raw(draws) if few else gen.engine.raw64(draws)
     bits %= np.arange(n, 1, -1, dtype=np.uint64)
     bits += np.arange(draws, dtype=np.uint64)
     order = list(range(n))

@@ -1,5 +1,7 @@
 """Calls at the edge of what an op takes, made in both libraries: the same result, or an error of the same class."""
 
+import math
+
 import pytest
 
 import tdt
@@ -61,6 +63,7 @@ OF_REPEATS = """
 
 OF_INDICES = """
     t.tensor(1.0).index_select(0, t.tensor([0])); t.tensor(1.0).index_select(0, t.tensor([], dtype=t.int64))
+    t.ones(1, 0, 3).index_select(1, t.tensor([0])); t.ones(0).index_select(0, t.tensor([0]))
     t.ones(3).index_select(1, t.tensor([1.0])); t.ones(3).index_select(0, t.tensor([1.0])); t.ones(3)[[]]; t.ones(2, 0)[[]]
     t.ones(3).index_fill(0, t.tensor([1.0]), 2); t.ones(3).index_fill(0, t.tensor([], dtype=t.bool), 2); t.ones(3)[t.tensor([])]
 """
@@ -144,3 +147,62 @@ def test_gradients_at_zero_are_pytorchs(kernels):
             found = [*t.autograd.grad(angle, [x, y], create_graph=True), *t.autograd.grad(angle, [x, y])]
             results.append([g.tolist() for g in (*found, slope, *t.autograd.grad((slope * slope).sum(), x))])
     assert results[0] == results[1]
+
+
+FACTORS = [200, 300, -1, -200, -255, -256, 40_000, 2**40, 1e39, math.inf, True]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64", "float32", "float64", "bool"])
+@pytest.mark.parametrize("name", ["add", "sub", "add_"])
+def test_factors_that_a_dtype_cannot_hold_are_refused(name, dtype):
+    for alpha in FACTORS:
+        outcomes = []
+        for lib in (tdt, torch):
+            x = lib.ones(2, dtype=getattr(lib, dtype))
+            result, error = attempt(getattr(lib.Tensor, name), x, x.clone(), alpha=alpha)
+            outcomes.append((type(error), str(error).partition(".")[0]) if error else result.tolist())
+        assert outcomes[0] == outcomes[1], alpha
+
+
+def test_the_error_of_a_difference_of_bools_is_pytorchs():
+    for call in (lambda t, x: x - x, lambda t, x: x - 1, lambda t, x: 1 - x, lambda t, x: x - t.ones(1)):
+        (_, ours), (_, theirs) = (attempt(call, lib, lib.ones(1, dtype=lib.bool)) for lib in (tdt, torch))
+        assert str(ours) == str(theirs)
+
+
+NODES = {
+    "zero_": lambda t, x: x.zero_(),
+    "fill_": lambda t, x: x.fill_(2),
+    "fill_ by a tensor": lambda t, x: x.fill_(t.tensor(2.0)),
+    "fill": lambda t, x: t.fill(x, 2),
+    "uniform_": lambda t, x: x.uniform_(),
+    "normal_": lambda t, x: x.normal_(),
+    "log_normal_": lambda t, x: x.log_normal_(),
+    "bernoulli_": lambda t, x: x.bernoulli_(0.5),
+    "random_": lambda t, x: x.random_(),
+    "random_ of a range": lambda t, x: x.random_(2, 5),
+    "a number divided": lambda t, x: 1 / x,
+    "divided by a number": lambda t, x: x / 2,
+    "a number to a power": lambda t, x: 2**x,
+    "a power": lambda t, x: x**x,
+    "cross_entropy of probabilities": lambda t, x: t.nn.functional.cross_entropy(x, t.ones(2, 3) / 3, weight=t.ones(3)),
+    "ctc_loss": lambda t, x: t.nn.functional.ctc_loss(
+        x.view(2, 1, 3).log_softmax(-1), t.tensor([[1]]), [2], [1], reduction="none"
+    ),
+}
+
+
+@pytest.mark.parametrize("call", NODES.values(), ids=NODES)
+def test_nodes_have_pytorchs_names(call):
+    names = []
+    for lib in (tdt, torch):
+        x = lib.ones(2, 3, requires_grad=True)
+        names.append(call(lib, x * 1).grad_fn.name())
+    assert names[0] == names[1]
+
+
+def test_zero_in_place_leaves_the_name_of_a_node_that_it_does_not_follow():
+    x = tdt.ones(2, requires_grad=True) * 2
+    with tdt.no_grad():
+        x.zero_()
+    assert x.grad_fn.name() == "MulBackward0"

@@ -165,6 +165,15 @@ def test_tensors_over_overlapping_numpy_arrays_are_read_before_they_are_written(
     assert y._version == 1
 
 
+@pytest.mark.parametrize("dtype", [tdt.complex64, tdt.complex128])
+def test_complex_numbers_are_copied_into_bools_as_they_are_converted(dtype: tdt.dtype):
+    source = tdt.tensor([0j, 1j, 2, complex(0, float("nan"))], dtype=dtype)
+    for target in (tdt.zeros(4, dtype=tdt.bool), tdt.zeros(8, dtype=tdt.bool)[::2]):
+        assert target.copy_(source).tolist() == source.to(tdt.bool).tolist() == [False, True, True, True]
+    target[...] = 1j
+    assert target.all()
+
+
 def test_detach_shares_memory_and_version_but_data_hides_its_writes():
     x = leaf(1.0, 2.0)
     y = x * 1
@@ -200,14 +209,17 @@ def test_out_into_a_view_writes_the_base():
 
 
 @pytest.mark.parametrize("write", ["v", "w", "y"])
-def test_a_hook_on_a_view_is_not_called_for_later_writes(write):
+@pytest.mark.parametrize(
+    "how", [lambda t: t.mul_(3), lambda t: t.index_add_(0, tdt.tensor([0]), t.detach()[:1]), lambda t: t.clamp_(2)]
+)
+def test_a_hook_on_a_view_is_not_called_for_later_writes(how, write):
     x, calls = leaf(1.0, 2.0, 3.0), []
     y = x * 1
     v = y[1:]
     w = v[:1]
     used = v.sum()
     v.register_hook(lambda g: calls.append(g.tolist()))
-    {"v": v, "w": w, "y": y}[write].mul_(3)
+    how({"v": v, "w": w, "y": y}[write])
     (y.sum() + v.sum() + w.sum()).backward(retain_graph=True)
     assert calls == []
     used.backward()

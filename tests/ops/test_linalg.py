@@ -253,3 +253,153 @@ def test_singular_values_of_a_matrix_do_not_depend_on_others_in_the_batch():
     together = tdt.linalg.svdvals(x)
     for k in range(3):
         assert together[k].equal(tdt.linalg.svdvals(x[k]))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (5, 3, 2), (3, 5, 2), (40, 30, 1)])
+def test_least_squares_of_matrices_without_full_rank_have_the_smallest_norm(shape, dtype):
+    # PyTorch leaves LAPACK's pivots as memory holds them, so that its ranks differ between calls.
+    m, n, columns = shape
+    rng = np.random.default_rng(0)
+    a, b = rng.random((m, n)).astype(dtype), rng.random((m, columns)).astype(dtype)
+    a[:, -1] = a[:, 0]
+    found = tdt.linalg.lstsq(tdt.tensor(a), tdt.tensor(b))
+    expected, _, rank, _ = np.linalg.lstsq(a.astype(np.complex128), b, rcond=1e-5)
+    assert found.rank.item() == rank
+    np.testing.assert_allclose(found.solution.numpy(), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_solution_of_one_triangular_system_lies_in_columns_as_pytorchs(upper, turned):
+    rng = np.random.default_rng(0)
+    a, b = (
+        rng.random((4, 4)).astype(np.float32) + 4 * np.eye(4, dtype=np.float32),
+        rng.random((6, 4)).astype(np.float32),
+    )
+    found = []
+    for t in (torch, tdt):
+        matrix, right = (t.tensor(v, requires_grad=True) for v in (a, b))
+        x = t.linalg.solve_triangular(matrix.mT if turned else matrix, right[::2].mT, upper=upper)
+        x.square().sum().backward()
+        found.append((x.detach(), matrix.grad, right.grad))
+    assert found[0][0].stride() == found[1][0].stride()
+    for expected, value in zip(*found, strict=True):
+        np.testing.assert_allclose(value.numpy(), expected.numpy(), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("pivots", [[0, 0, 0], [4, 1, 1], [1, 2, -3], [-1, -2, 3]])
+def test_pivots_that_no_factorization_has_are_refused(pivots: list[int]):
+    with pytest.raises(RuntimeError, match="pivots must be those of ldl_factor"):
+        tdt.linalg.ldl_solve(tdt.eye(3), tdt.tensor(pivots, dtype=tdt.int32), tdt.ones(3, 1))
+
+
+DECOMPOSITIONS = {
+    "inv": lambda t, x: t.linalg.inv(x),
+    "inv_ex": lambda t, x: t.linalg.inv_ex(x),
+    "cholesky": lambda t, x: t.linalg.cholesky(x),
+    "cholesky_ex": lambda t, x: t.linalg.cholesky_ex(x),
+    "eigh": lambda t, x: t.linalg.eigh(x, "U"),
+    "eigvalsh": lambda t, x: t.linalg.eigvalsh(x),
+    "eig": lambda t, x: t.linalg.eig(x),
+    "eigvals": lambda t, x: t.linalg.eigvals(x),
+    "svd": lambda t, x: t.linalg.svd(x),
+    "svd: thin": lambda t, x: t.linalg.svd(x[..., :2], full_matrices=False),
+    "svdvals": lambda t, x: t.linalg.svdvals(x[..., :2]),
+    "qr": lambda t, x: t.linalg.qr(x[..., :2]),
+    "qr: complete": lambda t, x: t.linalg.qr(x[..., :2], "complete"),
+    "qr: wide": lambda t, x: t.linalg.qr(x[..., :2, :]),
+    "lu": lambda t, x: t.linalg.lu(x),
+    "lu: tall": lambda t, x: t.linalg.lu(x[..., :2]),
+    "lu: wide": lambda t, x: t.linalg.lu(x[..., :2, :]),
+    "lu_factor": lambda t, x: t.linalg.lu_factor(x),
+    "lu_factor_ex": lambda t, x: t.linalg.lu_factor_ex(x),
+    "lu_solve": lambda t, x: t.linalg.lu_solve(*t.linalg.lu_factor(x), x[..., :2]),
+    "solve": lambda t, x: t.linalg.solve(x, x[..., :2]),
+    "solve_triangular": lambda t, x: t.linalg.solve_triangular(x, x[..., :2], upper=True),
+    "cholesky_inverse": lambda t, x: t.cholesky_inverse(x),
+}
+
+
+def positive(shape, dtype):
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal(shape) + (1j * rng.standard_normal(shape) if dtype[0] == "c" else 0)
+    return (x @ x.conj().swapaxes(-1, -2) + np.diag(np.arange(3.0, shape[-1] + 3))).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+@pytest.mark.parametrize("name", DECOMPOSITIONS)
+def test_repeated_calls_give_the_values_and_the_layout_of_the_first(name, dtype):
+    """The first calls are general, further ones short; PyTorch's layout, and NumPy's values with its ufuncs or without."""
+    call = DECOMPOSITIONS[name]
+    for shape in ((3, 3), (2, 4, 4)):
+        array, results = positive(shape, dtype), []
+        for _ in range(4):
+            found = call(tdt, tdt.from_numpy(array))
+            results.append(found if isinstance(found, tuple) else (found,))
+        theirs = call(torch, torch.from_numpy(array))
+        for found in results:
+            for ours, first, theirs_too in zip(
+                found, results[0], theirs if isinstance(theirs, tuple) else (theirs,), strict=True
+            ):
+                np.testing.assert_array_equal(ours.numpy(), first.numpy(), strict=True)
+                assert ours.stride() == first.stride()
+                assert str(ours.dtype).removeprefix("tdt.") == str(theirs_too.dtype).removeprefix("torch.")
+                assert ours.shape == theirs_too.shape
+
+
+@pytest.mark.parametrize("name", DECOMPOSITIONS)
+def test_numpys_ufuncs_give_the_values_of_its_functions(name, monkeypatch):
+    from tdt._ops.linalg import _lapack
+
+    array, results = positive((2, 3, 3), "float32"), []
+    for elsewhere in (False, True):
+        if elsewhere:
+            monkeypatch.setattr(_lapack, "_ufunc", lambda name: None)
+        _lapack._routine.cache_clear()
+        found = DECOMPOSITIONS[name](tdt, tdt.from_numpy(array))
+        results.append(found if isinstance(found, tuple) else (found,))
+    _lapack._routine.cache_clear()
+    for ours, expected in zip(*results, strict=True):
+        np.testing.assert_array_equal(ours.numpy(), expected.numpy(), strict=True)
+        assert ours.stride() == expected.stride()
+
+
+def test_failures_of_small_matrices_raise_after_calls_that_did_not():
+    good, bad = tdt.eye(2), tdt.tensor(INDEFINITE)
+    for _ in range(3):
+        tdt.linalg.cholesky(good)
+        tdt.linalg.inv(good)
+        tdt.linalg.lu_factor(good)
+    for call, matrix in (
+        (tdt.linalg.cholesky, bad),
+        (tdt.linalg.inv, tdt.ones(2, 2)),
+        (tdt.linalg.lu_factor, tdt.ones(2, 2)),
+    ):
+        with pytest.raises(tdt.linalg.LinAlgError):
+            call(matrix)
+        with np.errstate(all="raise"), pytest.raises(tdt.linalg.LinAlgError):
+            call(matrix)
+    assert tdt.linalg.cholesky_ex(bad).info.item() == 2
+    assert tdt.linalg.inv_ex(tdt.ones(2, 2)).info.item() == 2
+    assert tdt.linalg.lu_factor_ex(tdt.ones(2, 2)).info.item() == 2
+
+
+@pytest.mark.parametrize("name", ["inv", "cholesky", "eigh", "svd", "qr", "eigvalsh", "svdvals", "lu_factor"])
+def test_gradients_of_repeated_calls_are_pytorchs(name):
+    array = positive((3, 3), "float64")
+    for _ in range(3):
+        gradients, names = [], []
+        for lib in (tdt, torch):
+            x = lib.from_numpy(array.copy()).requires_grad_()
+            found = getattr(lib.linalg, name)((x + x.mT) / 2)
+            parts = [part for part in (found if isinstance(found, tuple) else (found,)) if part.is_floating_point()]
+            total = sum(
+                (part.abs() ** 2 * lib.arange(part.numel(), dtype=lib.float64).reshape(part.shape)).sum()
+                for part in parts
+            )
+            total.backward()
+            gradients.append(x.grad.numpy())
+            names.append([part.grad_fn.name() for part in parts])
+        np.testing.assert_allclose(*gradients, rtol=1e-8, atol=1e-8)
+        assert names[0] == names[1]

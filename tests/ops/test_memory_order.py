@@ -51,6 +51,33 @@ def test_results_of_two_operands_follow_the_first_that_determines_an_order(form)
     assert sum(ran) > 300
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("shape", [(3, 130, 130), (130, 130, 3), (2, 64, 8, 48), (200, 170)])
+def test_large_operands_that_lie_across_have_the_bits_and_strides_of_pytorch(shape, threads):
+    """They are turned by a kernel first."""
+    draw, before = np.random.default_rng(0), tdt.get_num_threads()
+    orders = [order for order in itertools.permutations(range(len(shape))) if order != tuple(range(len(shape)))]
+    tdt.set_num_threads(threads)
+    try:
+        for order, dtype in itertools.product(
+            [orders[0], orders[-1], orders[len(orders) // 2]], (np.float32, np.float64)
+        ):
+            x = draw.standard_normal(shape).astype(dtype)
+            y = draw.standard_normal([shape[d] for d in order]).astype(dtype).transpose(np.argsort(order))
+            for function in (
+                lambda a, b: a + b,
+                lambda a, b: b - a,
+                lambda a, b: b * a,
+                lambda a, b: a.clone().div_(b),
+            ):
+                expected = function(torch.from_numpy(x), torch.from_numpy(y))
+                found = function(tdt.from_numpy(x), tdt.from_numpy(y))
+                assert found.stride() == expected.stride()
+                assert np.array_equal(found.numpy(), expected.numpy())
+    finally:
+        tdt.set_num_threads(before)
+
+
 @pytest.mark.parametrize("form", ONE)
 def test_results_of_one_operand_follow_it(form):
     ran = [check(form, s, (layout,)) for s in SHAPES for layout in LAYOUTS]

@@ -75,6 +75,28 @@ def test_after_a_write_gradients_are_the_same_or_refused(name):
                 assert_same(a, b)
 
 
+OPERANDS = {
+    "polar": lambda lib, x: lib.polar(x, x + 1),
+    "linalg.eig": lambda lib, x: lib.linalg.eig(x).eigenvalues,
+    "linalg.eigvals": lambda lib, x: lib.linalg.eigvals(x),
+}
+
+
+@pytest.mark.parametrize("name", OPERANDS)
+def test_operands_that_pytorch_does_not_save_may_be_written_to(name):
+    def gradient(lib, write):
+        leaf = lib.tensor([[3.0, 1.0], [0.5, -2.0]], dtype=lib.float64, requires_grad=True)
+        x = leaf * 1
+        out = (OPERANDS[name](lib, x) ** 2).real.sum()
+        if write:
+            x.zero_()
+        return lib.autograd.grad(out, leaf)[0].numpy()
+
+    expected = gradient(require_torch(), write=True)
+    for write in (False, True):
+        np.testing.assert_allclose(gradient(tdt, write), expected, rtol=1e-12)
+
+
 IMAGES = (2, 3, 8, 8)
 WRITTEN = {
     "max_pool1d": (lambda lib, x: lib.nn.functional.max_pool1d(x[0], 2), IMAGES),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -81,3 +82,25 @@ def drawn(lib: Any, layout: str, dtype: str, draw: Any) -> tuple[np.ndarray, tup
         return sample.numpy().copy(), sample.stride()
     finally:
         lib.set_default_dtype(lib.float32)
+
+
+@pytest.mark.parametrize("name", ["rand", "randn", "normal", "randint"])
+@pytest.mark.parametrize("order", ["contiguous", "transposed", "every second", "empty", "other shape"])
+def test_numbers_drawn_into_out_are_in_the_order_of_its_memory(name: str, order: str):
+    results = []
+    for lib in (tdt, torch):
+        lib.manual_seed(3)
+        target = {
+            "contiguous": lambda lib=lib: lib.empty(3, 20),
+            "transposed": lambda lib=lib: lib.empty(20, 3).t(),
+            "every second": lambda lib=lib: lib.empty(3, 40)[:, ::2],
+            "empty": lambda lib=lib: lib.empty(0),
+            "other shape": lambda lib=lib: lib.empty(2, 2),
+        }[order]()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a target of another shape is resized
+            numbers = {"randint": (0, 9, (3, 20)), "normal": (1.0, 2.0, (3, 20))}.get(name, (3, 20))
+            assert getattr(lib, name)(*numbers, out=target) is target
+        results += [target.numpy(), lib.get_rng_state().numpy()]
+    np.testing.assert_allclose(results[0], results[2], rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(results[1], results[3])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from tdt._backend.waiting import repeatable, takes_numbers
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import FLOATING, FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, REAL_NUMBERS
 from tdt._core.methods import function_alias, method
@@ -17,11 +20,11 @@ from tdt._kernels import multiply as multiply_arrays
 from tdt._ops._common import Number, conj
 from tdt._ops._operators import arithmetic_operator
 from tdt._ops.elementwise._front import binary_op, check_operands, ufunc2
-from tdt.autograd._dispatch import NO_ATTRIBUTES, apply, binary
+from tdt.autograd._dispatch import NO_ATTRIBUTES, apply, binary, elementwise
 from tdt.autograd._in_place_methods import by_op
 from tdt.autograd._inplace import write
 from tdt.autograd._node_names import by_number, label
-from tdt.autograd._op import finish, op
+from tdt.autograd._op import Op, finish, op
 
 __all__ = [
     "add", "div", "divide", "floor_divide", "fmax", "fmin", "fmod", "gcd", "lcm", "maximum", "minimum",
@@ -47,9 +50,9 @@ def _add(xp: ModuleType, x: Any, y: Any, *, alpha: Any = 1, out: Any = None) -> 
 
 
 _add.vjp("x")(lambda g: g)
-_add.fast_vjp("x")(lambda g: g)
+_add.fast_vjp("x")(repeatable(lambda g: g))
 _add.vjp("y")(lambda g, alpha: g if alpha == 1 else g * conj(alpha))
-_add.fast_vjp("y")(lambda g, alpha: g if alpha == 1 else g * alpha.conjugate())
+_add.fast_vjp("y")(repeatable(lambda g, alpha: g if alpha == 1 else g * alpha.conjugate()))
 
 
 @op(dtypes=FLOATING, formula=True, node="AddBackward0", sparse_gradients=True)
@@ -58,7 +61,7 @@ def _add_scaled(xp: ModuleType, x: Any, y: Any, *, alpha: float) -> Any:
 
 
 _add_scaled.vjp("x")(lambda g: g)
-_add_scaled.fast_vjp("x")(lambda g: g)
+_add_scaled.fast_vjp("x")(repeatable(lambda g: g))
 _add_scaled.vjp("y")(lambda g, alpha: g * alpha)
 _add_scaled.fast_vjp("y")(lambda g, alpha: g * alpha)
 
@@ -69,20 +72,29 @@ def _sub_scaled(xp: ModuleType, x: Any, y: Any, *, alpha: float) -> Any:
 
 
 _sub_scaled.vjp("x")(lambda g: g)
-_sub_scaled.fast_vjp("x")(lambda g: g)
+_sub_scaled.fast_vjp("x")(repeatable(lambda g: g))
 _sub_scaled.vjp("y")(lambda g, alpha: g * -alpha)
 _sub_scaled.fast_vjp("y")(lambda g, alpha: g * -alpha)
 
 
+LARGEST = float(np.finfo(np.float32).max)
+EXACT = 1 << 24  # integers up to this are numbers of float32
+
+
 def _is_one_pass(x: Any, y: Any, alpha: Any) -> bool:
     """Whether x ± alpha · y is computed in one pass, to the same bits: of tensors of float32, or of float64."""
-    if alpha.__class__ is not float or not isinstance(x, Tensor) or not isinstance(y, Tensor):
+    if alpha.__class__ is not float or not isinstance(x, Tensor) or not isinstance(y, Tensor) or abs(alpha) > LARGEST:
         return False
     dtype = x._a.dtype
     return dtype.char in "fd" and y._a.dtype is dtype and SparseCOO not in (x._a.__class__, y._a.__class__)
 
 
 def _refuse_bools(*types: Any) -> None:
+    if all(kind in (bool, _dtype.bool.np) for kind in types):
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator "
+            "instead."
+        )
     if bool in types or _dtype.bool.np in types:
         raise RuntimeError(
             "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, "
@@ -98,7 +110,7 @@ def _sub(xp: ModuleType, x: Any, y: Any, *, alpha: Any = 1, out: Any = None) -> 
 
 
 _sub.vjp("x")(lambda g: g)
-_sub.fast_vjp("x")(lambda g: g)
+_sub.fast_vjp("x")(repeatable(lambda g: g))
 _sub.vjp("y")(lambda g, alpha: -g if alpha == 1 else g * -conj(alpha))
 _sub.fast_vjp("y")(lambda g, alpha: -g if alpha == 1 else g * -alpha.conjugate())
 
@@ -108,6 +120,7 @@ def _scaled(x: Any, y: Any, alpha: Any) -> Any:
     dtype: Any = getattr(x, "dtype", getattr(y, "dtype", None))
     kind = dtype.kind
     if alpha.__class__ is float and kind == "f":
+        _check_range(alpha, dtype)
         return y * alpha
     if isinstance(alpha, np.generic):
         alpha = alpha.item()
@@ -117,7 +130,29 @@ def _scaled(x: Any, y: Any, alpha: Any) -> Any:
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if isinstance(alpha, complex) and kind != "c":
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
+    if kind != "b" and isinstance(alpha, (int, float)):
+        _check_range(alpha, dtype)
     return y * wrapped(bool(alpha) if kind == "b" else alpha, y)
+
+
+# PyTorch's names of types in its message about numbers that they cannot hold.
+C_TYPES = {"int8": "int8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t", "float32": "float", "float64": "double",
+           "float16": "c10::Half", "bfloat16": "c10::BFloat16", "complex64": "c10::complex<float>"}  # fmt: skip
+
+
+@functools.cache
+def _limits(dtype: Any) -> tuple[float, float]:
+    """The least and the largest factor in a type."""
+    limits = np.iinfo(dtype) if dtype.kind in "iu" else _dtype.finfo(_dtype.of(dtype))
+    return -limits.max if dtype.kind == "u" else limits.min, limits.max
+
+
+def _check_range(alpha: float, dtype: Any) -> None:
+    """RuntimeError for a factor beyond the numbers of a type; a negative one may be so large where the type has no sign."""
+    least, most = _limits(dtype)
+    if not least <= alpha <= most and abs(alpha) != math.inf and alpha == alpha:
+        name = C_TYPES.get(dtype.name, f"{dtype.name}_t")
+        raise RuntimeError(f"value cannot be converted to type {name} without overflow")
 
 
 def wrapped(number: Any, like: Any) -> Any:
@@ -135,20 +170,28 @@ def _mul(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
 
 
 _mul.vjp("x")(lambda g, y: g * conj(y))
-_mul.fast_vjp("x")(lambda g, y: multiply_arrays(g, y.conjugate()))
+_mul.fast_vjp("x")(takes_numbers(lambda g, y: multiply_arrays(g, y.conjugate())))
 _mul.vjp("y")(lambda g, x: g * conj(x))
-_mul.fast_vjp("y")(lambda g, x: multiply_arrays(g, x.conjugate()))
+_mul.fast_vjp("y")(takes_numbers(lambda g, x: multiply_arrays(g, x.conjugate())))
 
 
-@op(dtypes=FLOATING_AND_COMPLEX, to_float=True, ufunc="true_divide", lower=lambda xp, x, y: x / y, wide_scalars=("y",))
+def _div_name(node: Any) -> str:
+    """PyTorch divides a number by a tensor as its reciprocal, times the number."""
+    return "MulBackward0" if node.backward_plan.numbers & 1 else "DivBackward0"
+
+
+@op(
+    dtypes=FLOATING_AND_COMPLEX, to_float=True, ufunc="true_divide", lower=lambda xp, x, y: x / y, wide_scalars=("y",),
+    node=_div_name,
+)  # fmt: skip
 def _div(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
     return x / y if out is None else xp.true_divide(x, y, out=out)
 
 
 _div.vjp("x")(lambda g, y: g / conj(y))
-_div.fast_vjp("x")(lambda g, y: g / y.conjugate())
+_div.fast_vjp("x")(takes_numbers(lambda g, y: g / y.conjugate()))
 _div.vjp("y")(lambda g, x, y: -g * conj((x / y) / y))
-_div.fast_vjp("y")(lambda g, x, y: -g * ((x / y) / y).conjugate())
+_div.fast_vjp("y")(takes_numbers(lambda g, x, y: -g * ((x / y) / y).conjugate()))
 
 
 def _refuse_zero(x: Any, y: Any) -> bool:
@@ -195,7 +238,7 @@ def _fmod(xp: ModuleType, x: Any, y: Any) -> Any:
 
 for _rest in (_remainder, _fmod):
     _rest.vjp("x")(lambda g: g)
-    _rest.fast_vjp("x")(lambda g: g)
+    _rest.fast_vjp("x")(repeatable(lambda g: g))
 _remainder.vjp("y")(lambda g, x, y: -g * div(x, y, rounding_mode="floor"))  # type: ignore[has-type]
 _remainder.fast_vjp("y")(lambda xp, g, x, y: -g * xp.floor_divide(x, y))
 _fmod.vjp("y")(lambda g, x, y: -g * div(x, y, rounding_mode="trunc"))  # type: ignore[has-type]
@@ -329,6 +372,20 @@ def _share(ties: Any, loses: Any, number: Any = float) -> Any:
     return (number(1) - number(0.5) * ties) * ~loses
 
 
+def _with_factor(plain: Op, scaled: Op, out: Tensor | None, input: Any, other: Any, alpha: Number) -> Tensor:
+    """input ± alpha · other: by the op of one pass where that applies."""
+    if isinstance(alpha, np.generic):
+        alpha = alpha.item()
+    if alpha.__class__ is int and -EXACT <= alpha <= EXACT:  # which all floating-point types but half precision hold
+        one_pass = _is_one_pass(input, other, float(alpha))
+        alpha = float(alpha) if one_pass else alpha
+    else:
+        one_pass = _is_one_pass(input, other, alpha)
+    if one_pass and out is None and (found := elementwise(scaled, (input, other), {"alpha": alpha})) is not None:
+        return found
+    return finish(scaled if one_pass else plain, out, input, other, alpha=alpha)
+
+
 @method()
 @accepts_old_order(2, "alpha")
 def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, out: Tensor | None = None) -> Tensor:
@@ -344,7 +401,7 @@ def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
     """
     if alpha.__class__ is int and alpha == 1:
         return binary(_add, input, other) if out is None else _add.into(out, input, other)
-    return finish(_add_scaled if _is_one_pass(input, other, alpha) else _add, out, input, other, alpha=alpha)
+    return _with_factor(_add, _add_scaled, out, input, other, alpha)
 
 
 @method(aliases=("subtract",))
@@ -364,7 +421,7 @@ def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
     """
     if alpha.__class__ is int and alpha == 1:
         return binary(_sub, input, other) if out is None else _sub.into(out, input, other)
-    return finish(_sub_scaled if _is_one_pass(input, other, alpha) else _sub, out, input, other, alpha=alpha)
+    return _with_factor(_sub, _sub_scaled, out, input, other, alpha)
 
 
 def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:

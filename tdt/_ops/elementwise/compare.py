@@ -6,11 +6,14 @@ import math
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import ALL, FLOAT8_WITH_INF, FLOAT8S, INTEGRAL, INTS, REAL, check_category
 from tdt._core.methods import function_alias, method
 from tdt._core.mode import values_read
 from tdt._core.tensor import Tensor, wrap
+from tdt._kernels._threads import MANY
 from tdt._ops._common import Number
 from tdt._ops._operators import arithmetic_operator, comparison_operator
 from tdt._ops.elementwise._front import binary_op, check_operands, ufunc, ufunc2, unary_op
@@ -232,7 +235,9 @@ def _shift(name: str) -> Any:
         # Shifts by a negative count or by the width and more are undefined in C; PyTorch shifts all bits out.
         dtype = x.dtype if hasattr(x, "dtype") else y.dtype
         width = 8 * dtype.itemsize
-        inside = (y >= 0) & (y < width) if hasattr(y, "dtype") else 0 <= y < width
+        if not hasattr(y, "dtype") and 0 <= y < width:
+            return getattr(xp, name)(x, dtype.type(y))
+        inside = (y >= 0) & (y < width) if hasattr(y, "dtype") else False
         shifted = getattr(xp, name)(x, xp.where(inside, y, 0).astype(dtype))
         if name == "left_shift":
             return xp.where(inside, shifted, xp.zeros_like(shifted))
@@ -462,7 +467,12 @@ def equal(input: Tensor, other: Tensor) -> bool:
     """
     check_category("equal", ALL, input.dtype)
     values_read("equal")
-    return input.shape == other.shape and bool(eq(wrap(input._a), wrap(other._a))._a.all())
+    a, b = input._a, other._a
+    if a.shape != b.shape:
+        return False
+    if a.__class__ is b.__class__ is np.ndarray and a.dtype == b.dtype and a.size < MANY:
+        return not np.count_nonzero(a != b)
+    return bool(eq(wrap(a), wrap(b))._a.all())
 
 
 @method("__contains__")

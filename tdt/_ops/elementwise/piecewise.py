@@ -10,7 +10,7 @@ from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._activations import run
 from tdt._ops.elementwise._front import tensor_argument
-from tdt._random import generator_for
+from tdt._random import Generator, generator_for
 from tdt._random.counts import slopes
 from tdt.autograd._autocast import autocast
 from tdt.autograd._dispatch import unary
@@ -239,8 +239,9 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
 @node_name("RreluWithNoiseBackward0")
 def rrelu(
-    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
-) -> Tensor:
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False, *,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
     """Randomized leaky rectified linear unit: x where x > 0, else x times a random slope.
 
     Args:
@@ -260,7 +261,7 @@ def rrelu(
         raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, but got {lower} and {upper}")
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
-    noise = _rrelu_noise(tensor_argument("rrelu", input).detach(), lower=lower, upper=upper, generator=None)
+    noise = _rrelu_noise(tensor_argument("rrelu", input).detach(), lower=lower, upper=upper, generator=generator)
     # `noise` is the first operand, as the result has the memory format of the first operand: here contiguous.
     return input.mul_(noise) if inplace else noise * input
 
@@ -374,7 +375,9 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
 
 
 @calls_one_op
-def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+def threshold(
+    input: Tensor, threshold: float, value: float, inplace: bool = False, *, out: Tensor | None = None
+) -> Tensor:
     """Each element that is greater than `threshold`; `value` in place of the others.
 
     Args:
@@ -385,6 +388,8 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     >>> tdt.threshold(tdt.tensor([-1.0, 2.0]), 0.5, 9.0)
     tensor([9., 2.])
     """
+    if out is not None:
+        return finish(_threshold, out, input, threshold=threshold, value=value)
     return run(_threshold, input, inplace, threshold=threshold, value=value)
 
 
@@ -409,14 +414,17 @@ def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     return leaky_relu(input, negative_slope, inplace=True)
 
 
-def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
+def rrelu_(
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, *,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
     """In-place version of `rrelu`.
 
     >>> import tdt
     >>> tdt.rrelu_(tdt.tensor([-1.0, 2.0]), 0.25, 0.75)
     tensor([-0.5000,  2.0000])
     """
-    return rrelu(input, lower, upper, training, inplace=True)
+    return rrelu(input, lower, upper, training, inplace=True, generator=generator)
 
 
 def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:

@@ -94,12 +94,12 @@ def _chebyshev_forward(kind: str, shifted: bool = False) -> Callable[..., Any]:
 @calls_by_shape
 @without_gradient
 @binary_op(_chebyshev_forward("t"), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
-def chebyshev_polynomial_t(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The Chebyshev polynomial of the first kind of degree `n` at `input`. It has no derivative here.
+def chebyshev_polynomial_t(x: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The Chebyshev polynomial of the first kind of degree `n` at `x`. It has no derivative here.
 
     Args:
         n: degree; fractions are cut off, and the result is 0 where it is negative.
-    Shape: input (*), n broadcastable with it; result the broadcast shape.
+    Shape: x (*), n broadcastable with it; result the broadcast shape.
     Source: Abramowitz, Stegun, "Handbook of Mathematical Functions", 1964, chapter 22.
 
     >>> import tdt
@@ -111,12 +111,12 @@ def chebyshev_polynomial_t(input: Tensor | Number, n: Tensor | Number, *, out: T
 @calls_by_shape
 @without_gradient
 @binary_op(_chebyshev_forward("u"), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
-def chebyshev_polynomial_u(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The Chebyshev polynomial of the second kind of degree `n` at `input`. It has no derivative here.
+def chebyshev_polynomial_u(x: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The Chebyshev polynomial of the second kind of degree `n` at `x`. It has no derivative here.
 
     Args:
         n: degree; fractions are cut off, and the result is 0 where it is negative.
-    Shape: input (*), n broadcastable with it; result the broadcast shape.
+    Shape: x (*), n broadcastable with it; result the broadcast shape.
     Source: Abramowitz, Stegun, "Handbook of Mathematical Functions", 1964, chapter 22.
 
     >>> import tdt
@@ -128,12 +128,12 @@ def chebyshev_polynomial_u(input: Tensor | Number, n: Tensor | Number, *, out: T
 @calls_by_shape
 @without_gradient
 @binary_op(_chebyshev_forward("v"), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
-def chebyshev_polynomial_v(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The Chebyshev polynomial of the third kind of degree `n` at `input`. It has no derivative here.
+def chebyshev_polynomial_v(x: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The Chebyshev polynomial of the third kind of degree `n` at `x`. It has no derivative here.
 
     Args:
         n: degree; fractions are cut off, and the result is 0 where it is negative.
-    Shape: input (*), n broadcastable with it; result the broadcast shape.
+    Shape: x (*), n broadcastable with it; result the broadcast shape.
     Source: Mason, Handscomb, "Chebyshev Polynomials", 2003.
 
     >>> import tdt
@@ -145,12 +145,12 @@ def chebyshev_polynomial_v(input: Tensor | Number, n: Tensor | Number, *, out: T
 @calls_by_shape
 @without_gradient
 @binary_op(_chebyshev_forward("w"), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
-def chebyshev_polynomial_w(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The Chebyshev polynomial of the fourth kind of degree `n` at `input`. It has no derivative here.
+def chebyshev_polynomial_w(x: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The Chebyshev polynomial of the fourth kind of degree `n` at `x`. It has no derivative here.
 
     Args:
         n: degree; fractions are cut off, and the result is 0 where it is negative.
-    Shape: input (*), n broadcastable with it; result the broadcast shape.
+    Shape: x (*), n broadcastable with it; result the broadcast shape.
     Source: Mason, Handscomb, "Chebyshev Polynomials", 2003.
 
     >>> import tdt
@@ -162,12 +162,12 @@ def chebyshev_polynomial_w(input: Tensor | Number, n: Tensor | Number, *, out: T
 @calls_by_shape
 @without_gradient
 @binary_op(_chebyshev_forward("t", shifted=True), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
-def shifted_chebyshev_polynomial_t(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+def shifted_chebyshev_polynomial_t(x: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """The Chebyshev polynomial of the first kind of degree `n` at 2 · input - 1. It has no derivative here.
 
     Args:
         n: degree; fractions are cut off, and the result is 0 where it is negative.
-    Shape: input (*), n broadcastable with it; result the broadcast shape.
+    Shape: x (*), n broadcastable with it; result the broadcast shape.
     Source: Abramowitz, Stegun, "Handbook of Mathematical Functions", 1964, chapter 22.
 
     >>> import tdt
@@ -179,12 +179,12 @@ def shifted_chebyshev_polynomial_t(input: Tensor | Number, n: Tensor | Number, *
 @calls_by_shape
 @without_gradient
 @binary_op(_chebyshev_forward("u", shifted=True), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
-def shifted_chebyshev_polynomial_u(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+def shifted_chebyshev_polynomial_u(x: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """The Chebyshev polynomial of the second kind of degree `n` at 2 · input - 1. It has no derivative here.
 
     Args:
         n: degree; fractions are cut off, and the result is 0 where it is negative.
-    Shape: input (*), n broadcastable with it; result the broadcast shape.
+    Shape: x (*), n broadcastable with it; result the broadcast shape.
     Source: Abramowitz, Stegun, "Handbook of Mathematical Functions", 1964, chapter 22.
 
     >>> import tdt
@@ -196,12 +196,12 @@ def shifted_chebyshev_polynomial_u(input: Tensor | Number, n: Tensor | Number, *
 @calls_by_shape
 @without_gradient
 @binary_op(_chebyshev_forward("v", shifted=True), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
-def shifted_chebyshev_polynomial_v(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+def shifted_chebyshev_polynomial_v(x: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """The Chebyshev polynomial of the third kind of degree `n` at 2 · input - 1. It has no derivative here.
 
     Args:
         n: degree; fractions are cut off, and the result is 0 where it is negative.
-    Shape: input (*), n broadcastable with it; result the broadcast shape.
+    Shape: x (*), n broadcastable with it; result the broadcast shape.
     Source: Mason, Handscomb, "Chebyshev Polynomials", 2003.
 
     >>> import tdt
@@ -213,12 +213,12 @@ def shifted_chebyshev_polynomial_v(input: Tensor | Number, n: Tensor | Number, *
 @calls_by_shape
 @without_gradient
 @binary_op(_chebyshev_forward("w", shifted=True), dtypes=FLOAT_OR_DOUBLE, to_float=True, numbers="any")
-def shifted_chebyshev_polynomial_w(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+def shifted_chebyshev_polynomial_w(x: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """The Chebyshev polynomial of the fourth kind of degree `n` at 2 · input - 1. It has no derivative here.
 
     Args:
         n: degree; fractions are cut off, and the result is 0 where it is negative.
-    Shape: input (*), n broadcastable with it; result the broadcast shape.
+    Shape: x (*), n broadcastable with it; result the broadcast shape.
     Source: Mason, Handscomb, "Chebyshev Polynomials", 2003.
 
     >>> import tdt
@@ -235,13 +235,13 @@ def shifted_chebyshev_polynomial_w(input: Tensor | Number, n: Tensor | Number, *
     to_float=True,
     numbers="any",
 )
-def hermite_polynomial_h(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The physicists' Hermite polynomial of degree `n` at `input`. It has no derivative here.
+def hermite_polynomial_h(x: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The physicists' Hermite polynomial of degree `n` at `x`. It has no derivative here.
 
     Args:
         n: degree; fractions are cut off. The result is 0 where it is negative, and nan above 128 (float32) or
             512 (float64).
-    Shape: input (*), n broadcastable with it; result the broadcast shape.
+    Shape: x (*), n broadcastable with it; result the broadcast shape.
     Source: Abramowitz, Stegun, "Handbook of Mathematical Functions", 1964, chapter 22.
 
     >>> import tdt
@@ -258,13 +258,13 @@ def hermite_polynomial_h(input: Tensor | Number, n: Tensor | Number, *, out: Ten
     to_float=True,
     numbers="any",
 )
-def hermite_polynomial_he(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The probabilists' Hermite polynomial of degree `n` at `input`. It has no derivative here.
+def hermite_polynomial_he(x: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The probabilists' Hermite polynomial of degree `n` at `x`. It has no derivative here.
 
     Args:
         n: degree; fractions are cut off. The result is 0 where it is negative, and nan above 128 (float32) or
             512 (float64).
-    Shape: input (*), n broadcastable with it; result the broadcast shape.
+    Shape: x (*), n broadcastable with it; result the broadcast shape.
     Source: Abramowitz, Stegun, "Handbook of Mathematical Functions", 1964, chapter 22.
 
     >>> import tdt
@@ -281,12 +281,12 @@ def hermite_polynomial_he(input: Tensor | Number, n: Tensor | Number, *, out: Te
     to_float=True,
     numbers="any",
 )
-def laguerre_polynomial_l(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The Laguerre polynomial of degree `n` at `input`. It has no derivative here.
+def laguerre_polynomial_l(x: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The Laguerre polynomial of degree `n` at `x`. It has no derivative here.
 
     Args:
         n: degree; fractions are cut off, and the result is 0 where it is negative.
-    Shape: input (*), n broadcastable with it; result the broadcast shape.
+    Shape: x (*), n broadcastable with it; result the broadcast shape.
     Source: Abramowitz, Stegun, "Handbook of Mathematical Functions", 1964, chapter 22.
 
     >>> import tdt
@@ -303,12 +303,12 @@ def laguerre_polynomial_l(input: Tensor | Number, n: Tensor | Number, *, out: Te
     to_float=True,
     numbers="any",
 )
-def legendre_polynomial_p(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The Legendre polynomial of degree `n` at `input`. It has no derivative here.
+def legendre_polynomial_p(x: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
+    """The Legendre polynomial of degree `n` at `x`. It has no derivative here.
 
     Args:
         n: degree; fractions are cut off, and the result is 0 where it is negative.
-    Shape: input (*), n broadcastable with it; result the broadcast shape.
+    Shape: x (*), n broadcastable with it; result the broadcast shape.
     Source: Abramowitz, Stegun, "Handbook of Mathematical Functions", 1964, chapter 22.
 
     >>> import tdt

@@ -19,7 +19,6 @@ from tdt._ops._operators import arithmetic_operator
 from tdt.autograd._arrays import as_tensor, compute, on_arrays
 from tdt.autograd._dispatch import binary
 from tdt.autograd._in_place_methods import by_op
-from tdt.autograd._node_names import by_number
 from tdt.autograd._op import finish, op
 
 __all__ = ["float_power", "pow"]
@@ -30,7 +29,12 @@ def _refuse_pow_of_bools(x: Any, y: Any) -> None:
         raise NotImplementedError("\"pow\" not implemented for 'Bool'")
 
 
-@op(check=_refuse_pow_of_bools, node=by_number("Pow", 1))
+def _pow_name(node: Any) -> str:
+    numbers = node.backward_plan.numbers
+    return f"PowBackward{2 if numbers & 1 else 0 if numbers >> 1 & 1 else 1}"
+
+
+@op(check=_refuse_pow_of_bools, node=_pow_name)
 def _pow(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
     if x.__class__ is not y.__class__ and y.__class__ in POWERS:
         short = POWERS[y.__class__].get(y)

@@ -51,7 +51,9 @@ def _rounding(name: str) -> Any:
     """A rounding function's forward; integers are copied, where NumPy would raise or convert them."""
 
     def forward(xp: ModuleType, x: Any, *, out: Any = None) -> Any:
-        return getattr(xp, name)(x, out=out) if x.dtype.kind == "f" or x.dtype.kind == "V" else x.copy()
+        if x.dtype.kind != "f" and x.dtype.kind != "V":
+            return x.copy()
+        return getattr(xp, name)(x) if out is None else getattr(xp, name)(x, out=out)
 
     return forward
 
@@ -182,6 +184,7 @@ def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @unary_op(
     _rounding("floor"),
     _zero_gradient,
+    formula=True,
     fast_vjp=_zeros,
     dtypes=REAL_NUMBERS,
     to_float=False,
@@ -204,6 +207,7 @@ def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @unary_op(
     _rounding("ceil"),
     _zero_gradient,
+    formula=True,
     fast_vjp=_zeros,
     dtypes=REAL_NUMBERS,
     to_float=False,
@@ -226,6 +230,7 @@ def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @unary_op(
     _rounding("trunc"),
     _zero_gradient,
+    formula=True,
     fast_vjp=_zeros,
     dtypes=REAL_NUMBERS,
     to_float=False,
@@ -376,14 +381,24 @@ def _angle_rule(g: Tensor, x: Tensor) -> Tensor:
     return (g * 1j * x / (x.abs() ** 2)).masked_fill(x == 0, 0)
 
 
+@functools.cache
+def _power_of_ten(exponent: int, dtype: Any) -> np.ndarray:
+    """10 to a power, inf beyond float64, as a 0-d array, which NumPy's ufuncs take in half the time of a Python number."""
+    return np.array(10.0**exponent if exponent < 309 else math.inf).astype(dtype)
+
+
 @op(dtypes=REAL_NUMBERS, elementwise=True, sparse_values="coalesced")
-def _round(xp: ModuleType, x: Any, *, decimals: int = 0) -> Any:
+def _round(xp: ModuleType, x: Any, *, decimals: int = 0, out: Any = None) -> Any:
     if x.dtype.kind in "iu":
-        return x.copy()
+        return x.copy() if out is None else out
     if decimals == 0:
-        return xp.rint(x)
-    scale = 10.0 ** builtins.abs(decimals)
-    return xp.rint(x * scale) / scale if decimals > 0 else xp.rint(x / scale) * scale
+        return xp.rint(x) if out is None else xp.rint(x, out=out)
+    exponent = builtins.abs(decimals)
+    scale = _power_of_ten(exponent, x.dtype) if xp is np else float(_power_of_ten(exponent, np.float64))
+    there, back = (xp.multiply, xp.divide) if decimals > 0 else (xp.divide, xp.multiply)
+    if out is None:
+        return back(xp.rint(there(x, scale)), scale)
+    return back(xp.rint(there(x, scale, out=out), out=out), scale, out=out)
 
 
 _round.vjp("x")(_zero_gradient)
@@ -391,7 +406,7 @@ _round.fast_vjp("x")(_zeros)
 
 
 @method(in_place=by_op, in_place_function=True)
-@front
+@calls_one_op
 def round(input: Tensor, *, decimals: int | None = None, out: Tensor | None = None) -> Tensor:
     """Each element rounded to `decimals` decimals; halves go to the even neighbour.
 

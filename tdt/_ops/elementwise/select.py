@@ -12,7 +12,7 @@ from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT8S, FLOATING_AND_COMPLEX, NUMBERS, REAL, SCALAR_NAMES, check_category
 from tdt._core.float8 import KINDS, astype
-from tdt._core.from_data import LARGE, fill_number
+from tdt._core.from_data import LARGE, check_bits, fill_number
 from tdt._core.methods import function_alias, method
 from tdt._core.old_arguments import accepts_old_order
 from tdt._core.tensor import Tensor
@@ -166,6 +166,8 @@ def clamp(
     """
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if out is not None and not (isinstance(min, Tensor) or isinstance(max, Tensor)):
+        refuse_out(out, input)
     return apply(_clamp, (input, min, max), {}) if out is None else _clamp.into(out, input, min, max)
 
 
@@ -274,6 +276,8 @@ def mask_and_value(mask: Tensor, value: Tensor | Number) -> tuple[Tensor, Tensor
         raise RuntimeError(
             f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
         )
+    if value.__class__ is int:
+        check_bits(value)
     return mask, value
 
 
@@ -389,7 +393,7 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Tensor | N
     return finish(_lerp, out, input, end, weight)
 
 
-@op(promote=(), computes=False, float8=FLOAT8S)
+@op(promote=(), computes=False, float8=FLOAT8S, node="CopyBackwards")
 def _copy(xp: ModuleType, x: Any, source: Any, *, out: Any = None) -> Any:
     if out is None:
         return xp.array(xp.broadcast_to(_convertible(source, x), x.shape), dtype=x.dtype)
@@ -398,10 +402,10 @@ def _copy(xp: ModuleType, x: Any, source: Any, *, out: Any = None) -> Any:
 
 
 def _convertible(source: Any, x: Any) -> Any:
-    """`source` for a tensor like `x`: its real part for a real one, rounded for float8."""
+    """`source` for a tensor like `x`: its real part for one of real numbers, rounded for float8."""
     if x.dtype in KINDS or source.dtype in KINDS:
         return astype(source, x.dtype)
-    return source.real if source.dtype.kind == "c" and x.dtype.kind != "c" else source
+    return source.real if source.dtype.kind == "c" and x.dtype.kind not in "bc" else source
 
 
 _copy.vjp("x")(lambda g: g.new_zeros(g.shape))
@@ -409,7 +413,11 @@ _copy.fast_vjp("x")(lambda xp, g: xp.zeros(g.shape, g.dtype))
 _copy.vjp("source")(lambda g, source_dtype: converted(g, _dtype.of(source_dtype)))
 
 
-@op(promote=(), computes=False, repeats=True, float8=FLOAT8S)
+def _fill_name(node: Any) -> str:
+    return f"FillBackward{2 if node.backward_plan.numbers >> 1 & 1 else 3}"
+
+
+@op(promote=(), computes=False, repeats=True, float8=FLOAT8S, node=_fill_name)
 def _fill(xp: ModuleType, x: Any, value: Any, *, out: Any = None) -> Any:
     value = fitting(xp, value, x.dtype)
     if out is None:
@@ -437,13 +445,15 @@ def fill(input: Tensor, value: Tensor | Number) -> Tensor:
     >>> tdt.fill(tdt.zeros(2), 3)
     tensor([3., 3.])
     """
-    return _fill(input, value_of_fill(value))
+    return label(_fill(input, value_of_fill(value)), f"FillBackward{int(isinstance(value, Tensor))}")
 
 
 def value_of_fill(value: Tensor | Number) -> Tensor | Number:
     """`value`, a number or a 0-d tensor; RuntimeError for more elements."""
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
+    if value.__class__ is int:
+        check_bits(value)
     return value
 
 

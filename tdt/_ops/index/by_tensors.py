@@ -21,7 +21,8 @@ from tdt._core.tensor import Tensor, alias, wrap
 from tdt._core.writing import SHARED
 from tdt._ops.index.nonzero import nonzero
 from tdt._ops.shape.views import expand
-from tdt.autograd._inplace import check_writable
+from tdt.autograd._in_place_methods import FEW, overwrite
+from tdt.autograd._inplace import check_writable, is_plain
 from tdt.autograd._node import sum_to
 from tdt.autograd._op import op
 from tdt.autograd._remembered import calls_by_shape
@@ -343,5 +344,7 @@ def index_put_(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, 
         raise IndexError(f"too many indices for tensor of dimension {input.ndim} (got {len(indices)})")
     if values is input or (values._st is input._st and _backend.may_overlap(input._a, values._a)):
         raise RuntimeError(SHARED)
+    if input._a.size <= FEW and is_plain(input):
+        return overwrite(input, index_put(input, indices, values, accumulate))
     tensors, dims, values = _put_operands(input, indices, values)
     return _index_put.inplace(input, values, *tensors, dims=dims, accumulate=accumulate)

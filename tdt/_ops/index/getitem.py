@@ -13,7 +13,7 @@ from tdt import _backend
 from tdt._core import dtype as _dtype
 from tdt._core.aliases import Number
 from tdt._core.float8 import astype
-from tdt._core.from_data import LARGE
+from tdt._core.from_data import LARGE, fill_number
 from tdt._core.methods import method
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor, alias, wrap
@@ -397,6 +397,17 @@ def fill_diagonal_(input: Tensor, fill_value: Number, wrap: bool = False) -> Ten
         place = input.new_tensor(range(input.shape[0]), dtype=_dtype.int64)
         return index_put_(input, [place] * input.ndim, input.new_full((), fill_value))
     height, width = input.shape
+    kind = input._a.dtype.char
+    if (
+        is_plain(input)
+        and width
+        and (kind in "fd" if fill_value.__class__ is float else type(fill_value) is int and kind in "fdl")
+    ):
+        last = height if wrap else min(height, width)
+        input._a.reshape(-1)[: last * width : width + 1] = fill_number(fill_value, input.dtype, "fill_value")[0]
+        for _ in range(2 if last > width + 1 else 1):  # PyTorch fills the diagonals below the first in a second call
+            input._st.bump_version()
+        return input
     for top in range(0, height if wrap and width else min(height, 1), width + 1):
         input[top:].diagonal().fill_(fill_value)
     return input

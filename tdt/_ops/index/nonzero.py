@@ -11,6 +11,7 @@ from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor, wrap
+from tdt._ops._common import store_into
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt.autograd._arrays import unrecorded
 from tdt.autograd._op import op
@@ -82,7 +83,7 @@ def argwhere(input: Tensor) -> Tensor:
 
 @method()
 @front
-def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tensor | None = None) -> Tensor:
     """The first `size` rows of `nonzero`, filled up with `fill_value`.
 
     Shape: input (*) with n dimensions; result (size, n).
@@ -99,4 +100,4 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     found = nonzero(input)[:size]
     rows = found.new_full((size, input.ndim), fill_value)
     rows[: len(found)] = found
-    return rows
+    return rows if out is None else store_into(out, rows, exact=True)

@@ -24,12 +24,12 @@ def _one_hot(xp: ModuleType, x: Any, *, classes: int) -> Any:
     return out
 
 
-def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     """One-hot vectors of class indices: 1 at the position of the class, 0 elsewhere.
 
     Args:
         num_classes: length of the vectors; -1 for the largest index plus one.
-    Shape: tensor (*), int64; result (*, num_classes), int64.
+    Shape: input (*), int64; result (*, num_classes), int64.
     Raises:
         RuntimeError: when the dtype is not int64, an index is negative or not below `num_classes`, or -1 meets an empty tensor.
 
@@ -38,20 +38,20 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     tensor([[1, 0, 0],
             [0, 0, 1]])
     """
-    if tensor_argument("one_hot", tensor).dtype is not int64:
-        raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, but got {tensor.dtype}")
-    if not tensor._a.size:
+    if tensor_argument("one_hot", input).dtype is not int64:
+        raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, but got {input.dtype}")
+    if not input._a.size:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
-        return tensor.new_zeros((*tensor.shape, num_classes))
-    a = tensor._a
+        return input.new_zeros((*input.shape, num_classes))
+    a = input._a
     if num_classes > 0 and a.__class__ is np.ndarray:
         check_values(partial(_check_classes, num_classes), a)
-        return unary(_one_hot, tensor, {"classes": num_classes})
+        return unary(_one_hot, input, {"classes": num_classes})
     if num_classes == -1:
-        num_classes = max(int(tensor.max()), 0) + 1
+        num_classes = max(int(input.max()), 0) + 1
     _check_classes(num_classes, a)
-    return _one_hot(tensor, classes=num_classes)
+    return _one_hot(input, classes=num_classes)
 
 
 def _check_classes(count: int, a: Any) -> None:

@@ -23,10 +23,10 @@ from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.elementwise.arithmetic import wrapped
 from tdt._ops.elementwise.select import fitting
-from tdt._ops.index.scatter import all_in_range, at_least_1d, gather, in_range, scatter_reduce
+from tdt._ops.index.scatter import _scatter_reduce, all_in_range, at_least_1d, gather, prepared_number
 from tdt._ops.shape.memory import in_format
 from tdt.autograd._dispatch import apply, converted
-from tdt.autograd._in_place_methods import by_copy
+from tdt.autograd._in_place_methods import by_copy, by_op_of
 from tdt.autograd._node_names import by_number
 from tdt.autograd._op import finish, op
 from tdt.autograd._remembered import calls_by_shape
@@ -50,11 +50,11 @@ def _index_at(index: Any, dim: int) -> tuple[Any, ...]:
     return (*(slice(None),) * dim, index)
 
 
-def _check_range(index: Any, n: int) -> None:
-    """IndexError for a position outside of [0, n); on a GPU it is not looked for, since that would wait for it."""
+def _check_range(index: Any, n: int, error: type[Exception] = IndexError) -> None:
+    """`error` for a position outside of [0, n); on a GPU it is not looked for, since that would wait for it."""
     if index.size and isinstance(index, np.ndarray) and not all_in_range(index, n):
         found = f"[{int(index.min())}, {int(index.max())}]"
-        raise IndexError(f"index out of range in self: indices lie in {found}, but the dimension has size {n}")
+        raise error(f"index out of range in self: indices lie in {found}, but the dimension has size {n}")
 
 
 @op(promote=(), broadcasts=False, computes=False, float8=FLOAT8S)
@@ -98,7 +98,8 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     Shape: input (*); index (n), int32 or int64; result the same as input but for `dim`: n.
     Raises:
         IndexError: when `index` has more than 1 dimension or an entry out of range.
-        RuntimeError: when `index` is of another dtype, or empty where `input` has no dimensions.
+        RuntimeError: when `index` is of another dtype, empty where `input` has no dimensions, or not empty where the
+            dimension of a matrix is.
 
     >>> import tdt
     >>> tdt.index_select(tdt.tensor([5, 6, 7]), 0, tdt.tensor([2, 0]))
@@ -108,6 +109,8 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     _vector_index("index_select", index)
     if not input._a.ndim and index._a.size != 1:
         raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index._a.size} value(s)")
+    if input._a.ndim > 1 and not input._a.shape[d] and index._a.size:
+        raise RuntimeError(f"index_select(): dimension {d} is empty, but index has {index._a.size} entries")
     if out is None:
         return apply(_index_select, (input, index), {"dim": d})
     refuse_out(out, input)
@@ -116,8 +119,12 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
 
 
 @op(promote=(), broadcasts=False)
-def _index_add(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, alpha: Any = 1) -> Any:
-    return _added(x.copy(), index, src if alpha == 1 else src * wrapped(alpha, src), dim)
+def _index_add(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, alpha: Any = 1, out: Any = None) -> Any:
+    if out is None:
+        out = x.copy()
+    else:
+        _check_range(index, out.shape[dim] if out.ndim else 1, RuntimeError if out.ndim > 1 else IndexError)
+    return _added(out, index, src if alpha == 1 else src * wrapped(alpha, src), dim)
 
 
 @_kernels.prepares(_index_add.forward)
@@ -130,7 +137,7 @@ def _added(out: Any, index: Any, src: Any, dim: int) -> Any:
     target, index = at_least_1d(out), index.reshape(-1)
     src = src.reshape(*target.shape[:dim], len(index), *target.shape[dim + 1 :])
     if not _kernels.placed(target, index, src, dim, "sum"):
-        _check_range(index, target.shape[dim])
+        _check_range(index, target.shape[dim], RuntimeError if target.ndim > 1 else IndexError)
         add_at(target, _index_at(index, dim), src)
     return out
 
@@ -161,19 +168,31 @@ def _index_source(name: str, x: Tensor, dim: int, index: Tensor, source: Tensor)
             f"{name}(): self ({SCALAR_NAMES[x.dtype]}) and source ({SCALAR_NAMES[source.dtype]}) must have the same "
             "scalar type"
         )
-    rest = [n for k, n in enumerate(x.shape) if k != d]
-    if index.numel() != (source.shape[d] if source.ndim else 1) or (
-        source.ndim and [n for k, n in enumerate(source.shape) if k != d] != rest
-    ):
-        raise (IndexError if name == "index_copy" else RuntimeError)(
-            f"{name}(): Number of indices ({index.numel()}) should be equal to source.size(dim) in "
-            f"{list(source.shape)}, and the "
-            f"other sizes to those of self, {list(x.shape)}"
+    copies, shapes = name == "index_copy", f"source {list(source.shape)}, self {list(x.shape)}"
+    if copies and source.ndim != x.ndim and source.ndim and x.ndim:
+        raise IndexError(f"{name}(): source and self should have the same number of dimensions: {shapes}")
+    sizes, expected = ([n for k, n in enumerate(t.shape) if k != d] for t in (source, x))
+    fits = sizes == expected and (copies or source.ndim == x.ndim)
+    counts = index.numel() == (source.shape[wrap_dim(d, source.ndim)] if source.ndim else 1)
+    if not counts and (fits or not (copies and source.ndim)):
+        raise (IndexError if copies or not (source.ndim or d) else RuntimeError)(
+            f"{name}(): Number of indices ({index.numel()}) should be equal to source.size(dim): {shapes}"
+        )
+    if not fits:
+        raise RuntimeError(
+            f"{name}(): the sizes of source and self but that of dimension {d} should be equal: {shapes}"
         )
     return d
 
 
-@method(in_place=by_copy)
+def _add_operands(
+    x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1
+) -> tuple[tuple, dict[str, Any]]:
+    """The operands of `_index_add` behind `x`, and its attributes."""
+    return (index, source), {"dim": _index_source("index_add", x, dim, index, source), "alpha": alpha}
+
+
+@method(in_place=by_op_of(_index_add, _add_operands))
 @calls_by_shape
 def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1, out: Tensor | None = None
@@ -182,51 +201,77 @@ def index_add(
 
     Shape: input (*); index (n), int32 or int64; source the same as input but for `dim`: n; result the shape of `input`.
     Raises:
-        IndexError: when `index` has more than 1 dimension or an entry out of range.
-        RuntimeError: when `index` is of another dtype, `source` of another dtype or shape.
+        IndexError: when `index` has more than 1 dimension, or, of 1-dimensional tensors, an entry out of range.
+        RuntimeError: when `index` has such an entry, or is of another dtype; when `source` is of another dtype or shape.
 
     >>> import tdt
     >>> tdt.index_add(tdt.zeros(2), 0, tdt.tensor([1, 1]), tdt.ones(2))
     tensor([0., 2.])
     """
     refuse_out(out, input)
-    return finish(
-        _index_add, out, input, index, source, dim=_index_source("index_add", input, dim, index, source), alpha=alpha
-    )
+    operands, attributes = _add_operands(input, dim, index, source, alpha=alpha)
+    return finish(_index_add, out, input, *operands, **attributes)
 
 
 @op(promote=(), broadcasts=False, computes=False)
-def _index_copy(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int) -> Any:
-    out = x.copy()
-    target, index = at_least_1d(out), index.reshape(-1)
-    in_range(index, target.shape[dim], dim)
+def _index_copy(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, out: Any = None) -> Any:
+    index = index.reshape(-1)
+    _check_range(index, x.shape[dim] if x.ndim else 1)
+    out = x.copy() if out is None else out
+    target = at_least_1d(out)
     target[_index_at(index, dim)] = src.reshape(*target.shape[:dim], len(index), *target.shape[dim + 1 :])
     return out
+
+
+@_kernels.prepares(_index_copy.forward)
+def _(x: Any, index: Any, src: Any, *, dim: int, recorded: bool) -> Any:
+    return _kernels.prepared_placed(x, index, src, dim, how="set") if index.ndim == 1 <= x.ndim else None
 
 
 _index_copy.vjp("x")(lambda g, index, dim: _index_fill(g, index, 0, dim=dim))  # type: ignore[has-type]
 _index_copy.vjp("src")(lambda g, index, src_shape, dim: _index_select(g, index, dim=dim).reshape(src_shape))
 
 
-@method(in_place=by_copy)
-@front
+def _copy_operands(x: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple[tuple, dict[str, Any]]:
+    """The operands of `_index_copy` behind `x`, and its attributes."""
+    return (index, source), {"dim": _index_source("index_copy", x, dim, index, source)}
+
+
+@method(in_place=by_op_of(_index_copy, _copy_operands))
+@calls_by_shape
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of `input` with the entries `index` along `dim` replaced by those of `source`.
 
     Shape: input (*); index (n), int32 or int64; source the same as input but for `dim`: n; result the shape of `input`.
     Raises:
-        IndexError: when `index` has more than 1 dimension, or `source` another shape.
-        RuntimeError: when an index is out of range, `index` of another dtype, or `source` of another dtype.
+        IndexError: when `index` has more than 1 dimension, an entry out of range or another size than `source`.
+        RuntimeError: when `index` or `source` is of another dtype, or `source` differs in other sizes.
 
     >>> import tdt
     >>> tdt.index_copy(tdt.zeros(2), 0, tdt.tensor([1]), tdt.ones(1))
     tensor([0., 1.])
     """
     refuse_out(out, input)
-    return finish(_index_copy, out, input, index, source, dim=_index_source("index_copy", input, dim, index, source))
+    operands, attributes = _copy_operands(input, dim, index, source)
+    return finish(_index_copy, out, input, *operands, **attributes)
 
 
-@method(in_place=by_copy)
+def _reduce_operands(
+    x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> tuple[tuple, dict[str, Any]]:
+    """The operands of `_scatter_reduce` behind `x` for `index_reduce`, and its attributes."""
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+    check_category("index_reduce", REAL_NUMBERS, x.dtype)
+    d = _index_source("index_reduce", x, dim, index, source)
+    if index._a.__class__ is np.ndarray:
+        _check_range(index._a, x.shape[d] if x.ndim else 1)
+    spread = index.reshape([-1 if k == d else 1 for k in range(max(source.ndim, 1))]).expand(source._a.shape or (1,))
+    index = spread.reshape(source._a.shape)
+    return (index, source), {"dim": d, "reduce": reduce, "include_self": include_self}
+
+
+@method(in_place=by_op_of(_scatter_reduce, _reduce_operands))
 @front
 def index_reduce(
     input: Tensor,
@@ -245,6 +290,7 @@ def index_reduce(
         include_self: whether the entry of `input` takes part; False: only entries of `source`.
     Shape: input (*); index (n), int32 or int64; source the same as input but for `dim`: n; result the shape of `input`.
     Raises:
+        IndexError: when `index` has more than 1 dimension or an entry out of range.
         RuntimeError: when `reduce` is unknown, or `index` or `source` is of another dtype or shape.
         NotImplementedError: when the dtype is bool or complex.
 
@@ -252,25 +298,30 @@ def index_reduce(
     >>> tdt.index_reduce(tdt.ones(2), 0, tdt.tensor([1, 1]), tdt.tensor([3.0, 4.0]), "amax")
     tensor([1., 4.])
     """
-    if reduce not in ("prod", "mean", "amax", "amin"):
-        raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
-    check_category("index_reduce", REAL_NUMBERS, input.dtype)
-    d = _index_source("index_reduce", input, dim, index, source)
-    spread = index.reshape([-1 if k == d else 1 for k in range(max(source.ndim, 1))]).expand(source._a.shape or (1,))
-    return scatter_reduce(input, d, spread.reshape(source._a.shape), source, reduce, include_self=include_self, out=out)
+    operands, attributes = _reduce_operands(input, dim, index, source, reduce, include_self=include_self)
+    refuse_out(out, input)
+    return finish(_scatter_reduce, out, input, *operands, **attributes)
 
 
 @op(promote=(), broadcasts=False, computes=False, node=by_number("IndexFill", 2))
-def _index_fill(xp: ModuleType, x: Any, index: Any, value: Any, *, dim: int) -> Any:
-    out = in_format(xp, x, preserve_format)
-    target, index = at_least_1d(out), index.reshape(-1)
-    n = target.shape[dim]
-    if index.size and isinstance(index, np.ndarray) and not (-n <= index.min() and index.max() < n):
-        raise IndexError(
-            f"index {index[(index < -n) | (index >= n)][0]} is out of bounds for dimension {dim} with size {n}"
-        )
-    target[_index_at(index, dim)] = fitting(xp, value, x.dtype)
+def _index_fill(xp: ModuleType, x: Any, index: Any, value: Any, *, dim: int, out: Any = None) -> Any:
+    index, n = index.reshape(-1), x.shape[dim] if x.ndim else 1
+    value = fitting(xp, value, x.dtype)
+    out = in_format(xp, x, preserve_format) if out is None else out
+    try:  # NumPy compares all indices before it writes
+        at_least_1d(out)[_index_at(index, dim)] = value
+    except IndexError:
+        bad = index[(index < -n) | (index >= n)][0]
+        raise IndexError(f"index {bad} is out of bounds for dimension {dim} with size {n}") from None
     return out
+
+
+@_kernels.prepares(_index_fill.forward, strided=True)
+def _(x: Any, index: Any, value: Any, *, dim: int, recorded: bool) -> Any:
+    if not x.ndim or index.ndim != 1:
+        return None
+    shape = (*x.shape[:dim], index.size, *x.shape[dim + 1 :])
+    return prepared_number(x, index, value, shape, dim, negative=True)
 
 
 _index_fill.vjp("x")(lambda g, index, dim: _index_fill(g, index, 0, dim=dim))
@@ -281,8 +332,18 @@ def _(g: Tensor, index: Tensor, value_dtype: Any, dim: int) -> Tensor:
     return converted(_index_select(g, index.unique(), dim=dim).sum(), _dtype.of(value_dtype))
 
 
-@method(in_place=by_copy)
-@front
+def _fill_operands(x: Tensor, dim: int, index: Tensor, value: Tensor | Number) -> tuple[tuple, dict[str, Any]]:
+    """The operands of `_index_fill` behind `x`, and its attributes."""
+    _vector_index("index_fill_", index)
+    if isinstance(value, Tensor) and value.ndim:
+        raise RuntimeError(
+            f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+        )
+    return (index, value), {"dim": wrap_dim(dim, x.ndim)}
+
+
+@method(in_place=by_op_of(_index_fill, _fill_operands))
+@calls_by_shape
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -> Tensor:
     """A copy of `input` with the entries `index` along `dim` set to `value`.
 
@@ -295,12 +356,8 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -
     >>> tdt.index_fill(tdt.zeros(2), 0, tdt.tensor([1]), 7)
     tensor([0., 7.])
     """
-    _vector_index("index_fill_", index)
-    if isinstance(value, Tensor) and value.ndim:
-        raise RuntimeError(
-            f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
-        )
-    return _index_fill(input, index, value, dim=wrap_dim(dim, input.ndim))
+    operands, attributes = _fill_operands(input, dim, index, value)
+    return _index_fill(input, *operands, **attributes)
 
 
 @op(promote=(), broadcasts=False, computes=False, data_dependent=True)
@@ -433,27 +490,45 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @op(promote=(), broadcasts=False, computes=False)
-def _put(xp: ModuleType, x: Any, index: Any, source: Any, *, accumulate: bool = False) -> Any:
+def _put(xp: ModuleType, x: Any, index: Any, source: Any, *, accumulate: bool = False, out: Any = None) -> Any:
     n = x.size
     if index.size and isinstance(index, np.ndarray) and not (-n <= index.min() and index.max() < n):
         raise IndexError(
             f"out of range: tried to access index {index[(index < -n) | (index >= n)].flat[0]} on a tensor of {n} "
             "elements."
         )
-    flat = x.reshape(-1).copy()
+    out = x.copy(order="C") if out is None or not out.flags.c_contiguous else out
+    flat = out.reshape(-1)
     if accumulate:
         if not _kernels.placed(flat, index.reshape(-1), source.reshape(-1), 0, "sum", negative=True):
             add_at(flat, index.reshape(-1), source.reshape(-1))
     else:
         flat[index.reshape(-1)] = source.reshape(-1)
-    return flat.reshape(x.shape)
+    return out
 
 
 _put.vjp("x")(lambda g, index, accumulate: g if accumulate else _put(g, index, g.new_zeros(index.shape)))
 _put.vjp("source")(lambda g, index, source_shape: _take(g, index).reshape(source_shape))
 
 
-@method(in_place=by_copy)
+def _put_operands(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> tuple[tuple, dict[str, Any]]:
+    """The operands of `_put` behind `x`, and its attributes."""
+    if index.dtype is not _dtype.int64:
+        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {SCALAR_NAMES[index.dtype]}")
+    if x.dtype is not source.dtype:
+        raise RuntimeError(
+            "put_(): self and source expected to have the same dtype, but got self.dtype = "
+            f"{SCALAR_NAMES[x.dtype]} and source.dtype = {SCALAR_NAMES[source.dtype]}"
+        )
+    if index.numel() != source.numel():
+        raise RuntimeError(
+            "put_(): Expected source and index to have the same number of elements, but got source.numel() = "
+            f"{source.numel()}, index.numel() = {index.numel()}"
+        )
+    return (index, source), {"accumulate": bool(accumulate)}
+
+
+@method(in_place=by_op_of(_put, _put_operands))
 @front
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of `input` with the elements of the flattened tensor at `index` set to those of `source`, or increased by them.
@@ -469,19 +544,8 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     >>> tdt.put(tdt.zeros(3), tdt.tensor([1]), tdt.tensor([9.0]))
     tensor([0., 9., 0.])
     """
-    if index.dtype is not _dtype.int64:
-        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {SCALAR_NAMES[index.dtype]}")
-    if input.dtype is not source.dtype:
-        raise RuntimeError(
-            "put_(): self and source expected to have the same dtype, but got self.dtype = "
-            f"{SCALAR_NAMES[input.dtype]} and source.dtype = {SCALAR_NAMES[source.dtype]}"
-        )
-    if index.numel() != source.numel():
-        raise RuntimeError(
-            "put_(): Expected source and index to have the same number of elements, but got source.numel() = "
-            f"{source.numel()}, index.numel() = {index.numel()}"
-        )
-    return _put(input, index, source, accumulate=bool(accumulate))
+    operands, attributes = _put_operands(input, index, source, accumulate)
+    return _put(input, *operands, **attributes)
 
 
 @method()
@@ -506,7 +570,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
         )
     n = input.numel() if dim is None else input.shape[wrap_dim(dim, input.ndim)] if input.ndim else 1
     values_read("take_along_dim()")
-    if (indices._a < 0).any():
+    if indices._a.size and indices._a.min() < 0:
         indices = indices + n * (indices < 0)
     if dim is None:
         return gather(input.reshape(-1), 0, indices.reshape(-1), out=out)
@@ -517,6 +581,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
             f"for input, and {indices.ndim} dimensions for indices"
         )
     d = wrap_dim(dim, input.ndim)
+    if all(k == d or n == m for k, (n, m) in enumerate(zip(input._a.shape, indices._a.shape, strict=True))):
+        return gather(input, d, indices, out=out)
     from tdt._ops.shape.views import broadcast_shapes
 
     shared = list(

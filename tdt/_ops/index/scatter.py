@@ -21,7 +21,8 @@ from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import refuse_out
 from tdt._ops.elementwise.select import fitting
 from tdt.autograd._dispatch import apply
-from tdt.autograd._in_place_methods import by_copy
+from tdt.autograd._in_place_methods import FEW, by_op_of, overwrite
+from tdt.autograd._inplace import is_plain
 from tdt.autograd._node_names import by_number
 from tdt.autograd._op import finish, op
 from tdt.autograd._remembered import calls_by_shape
@@ -99,8 +100,8 @@ def _(xp: ModuleType, g: Any, index: Any, x_shape: tuple[int, ...], dim: int) ->
 
 @op(promote=(), broadcasts=False, computes=False)
 def _scatter_add(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, out: Any = None) -> Any:
-    out = x.copy() if out is None else out
-    target, index, src = at_least_1d(out), at_least_1d(index), at_least_1d(src)
+    out, target, index = _target(x, index, dim, out)
+    src = at_least_1d(src)
     if index.size and not _kernels.placed(target, index, src, dim, "sum"):
         in_range(index, target.shape[dim], dim)
         add_at(target, _grid(xp, index, dim), src[tuple([slice(n) for n in index.shape])])
@@ -114,6 +115,17 @@ def _(x: Any, index: Any, src: Any, *, dim: int, recorded: bool) -> Any:
 
 def at_least_1d(a: Any) -> Any:
     return a if a.ndim else a.reshape(1)
+
+
+def _target(x: Any, index: Any, dim: int, out: Any) -> tuple[Any, Any, Any]:
+    """The result (a copy of `x`, or `out`, of which nothing is written if an index is out of range), and with one dimension or
+    more the result and the index."""
+    index = at_least_1d(index)
+    if out is None:
+        out = x.copy()
+    else:
+        in_range(index, out.shape[dim] if out.ndim else 1, dim)
+    return out, at_least_1d(out), index
 
 
 _scatter_add.vjp("x")(lambda g: g)
@@ -150,14 +162,30 @@ def _padded(g: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 @op(promote=(), broadcasts=False, computes=False, node=by_number("Scatter", 2, number=1))
 def _scatter(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, out: Any = None) -> Any:
-    out = x.copy() if out is None else out
-    target, index = at_least_1d(out), at_least_1d(index)
+    out, target, index = _target(x, index, dim, out)
     if index.size and not (getattr(src, "ndim", 0) and _kernels.placed(target, index, src, dim, "set")):
         in_range(index, target.shape[dim], dim)
         if getattr(src, "ndim", 0) and src.shape != index.shape:
             src = src[tuple([slice(n) for n in index.shape])]
         target[_grid(xp, index, dim)] = src if hasattr(src, "dtype") else fitting(xp, src, x.dtype)
     return out
+
+
+@_kernels.prepares(_scatter.forward, strided=True)
+def _(x: Any, index: Any, src: Any, *, dim: int, recorded: bool) -> Any:
+    if getattr(src, "ndim", 0):
+        return _kernels.prepared_placed(x, index, src, dim, how="set")
+    return prepared_number(x, index, src, index.shape, dim)
+
+
+def prepared_number(x: Any, index: Any, value: Any, shape: tuple[int, ...], dim: int, negative: bool = False) -> Any:
+    """`_kernels.prepared_placed` for a number, as which an array of a shape is placed; None where nothing is prepared."""
+    if 0 in shape or (value.__class__ is not float and value.__class__ is not int):
+        return None
+    held = fitting(np, value, x.dtype)  # RuntimeError for a value that the dtype cannot hold
+    numbers = np.full(shape, held, x.dtype)
+    place = _kernels.prepared_placed(x, index, numbers, dim, negative=negative, how="set")
+    return place and (lambda x, index, value: place(x, index, numbers))
 
 
 _scatter.vjp("x")(lambda g, index, dim: _scatter(g, index, 0, dim=dim))
@@ -224,7 +252,7 @@ REDUCE = {"add": "sum", "multiply": "prod"}
 
 
 @method()
-@front
+@calls_by_shape
 def scatter(
     input: Tensor,
     dim: int,
@@ -268,6 +296,8 @@ def scatter_(
     >>> tdt.zeros(3).scatter_(0, tdt.tensor([2, 0]), tdt.tensor([5.0, 6.0]))
     tensor([6., 0., 5.])
     """
+    if input._a.size <= FEW and is_plain(input):
+        return overwrite(input, scatter(input, dim, index, src, value=value, reduce=reduce))
     return _scatter_by(_in_place, input, dim, index, value if src is None else src, reduce, None)
 
 
@@ -287,7 +317,12 @@ def _scatter_by(run: Any, x: Tensor, dim: int, index: Tensor, src: Any, reduce: 
     return run(_scatter_reduce, out, x, index, src, dim=d, reduce=REDUCE[reduce], include_self=True)
 
 
-@method()
+def _add_operands(x: Tensor, dim: int, index: Tensor, src: Tensor) -> tuple[tuple, dict[str, Any]]:
+    """The operands of `_scatter_add` behind `x`, and its attributes."""
+    return (index, src), {"dim": _index_checked("scatter_add", x, dim, index, src)}
+
+
+@method(in_place=by_op_of(_scatter_add, _add_operands))
 @calls_by_shape
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of `input` with src[i][j] added to result[index[i][j]][j] for dim 0, and so on; repeated indices add up.
@@ -301,19 +336,8 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Ten
     tensor([0., 2.])
     """
     refuse_out(out, input)
-    return finish(_scatter_add, out, input, index, src, dim=_index_checked("scatter_add", input, dim, index, src))
-
-
-@method()
-@front
-def scatter_add_(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """`scatter_add` in place.
-
-    >>> import tdt
-    >>> tdt.zeros(2).scatter_add_(0, tdt.tensor([1, 1]), tdt.ones(2))
-    tensor([0., 2.])
-    """
-    return _scatter_add.inplace(input, index, src, dim=_index_checked("scatter_add", input, dim, index, src))
+    operands, attributes = _add_operands(input, dim, index, src)
+    return finish(_scatter_add, out, input, *operands, **attributes)
 
 
 AT = {"sum": "add", "mean": "add", "prod": "multiply", "amax": "maximum", "amin": "minimum"}
@@ -332,24 +356,23 @@ def _limit(np_dtype: Any, highest: bool) -> Any:
 
 @op(promote=(), broadcasts=False)
 def _scatter_reduce(
-    xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, reduce: str, include_self: bool = True
+    xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, reduce: str, include_self: bool = True, out: Any = None
 ) -> Any:
-    out, index, src = at_least_1d(x.copy()), at_least_1d(index), at_least_1d(src)
-    if not index.size:
-        return out.reshape(x.shape)
-    if include_self and reduce != "mean" and _kernels.placed(out, index, src, dim, reduce):
-        return out.reshape(x.shape)
-    in_range(index, out.shape[dim], dim)
+    out, target, index = _target(x, index, dim, out)
+    src = at_least_1d(src)
+    if not index.size or (include_self and reduce != "mean" and _kernels.placed(target, index, src, dim, reduce)):
+        return out
+    in_range(index, target.shape[dim], dim)
     where = _grid(xp, index, dim)
     if not include_self:
-        out[where] = START[reduce] if reduce in START else _limit(x.dtype, reduce == "amin")
-    combine_at(AT[reduce], out, where, src[tuple([slice(n) for n in index.shape])])
+        target[where] = START[reduce] if reduce in START else _limit(x.dtype, reduce == "amin")
+    combine_at(AT[reduce], target, where, src[tuple([slice(n) for n in index.shape])])
     if reduce == "mean":
-        count = xp.full(out.shape, int(include_self))
+        count = xp.full(target.shape, int(include_self))
         add_at(count, where, 1)
         count = xp.maximum(count, 1)
-        out = (out // count if x.dtype.kind in "iu" else out / count).astype(x.dtype)
-    return out.reshape(x.shape)
+        target[...] = target // count if x.dtype.kind in "iu" else target / count
+    return out
 
 
 @_kernels.prepares(_scatter_reduce.forward, strided=True)
@@ -440,7 +463,18 @@ def _rank(xp: ModuleType, index: Any) -> Any:
     return rank
 
 
-@method(in_place=by_copy)
+def _reduce_operands(
+    x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> tuple[tuple, dict[str, Any]]:
+    """The operands of `_scatter_reduce` behind `x`, and its attributes."""
+    if reduce not in AT:
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    check_category(f"scatter_reduce_{reduce}", ALLOWED.get(reduce, ALL), x.dtype)
+    d = _index_checked("scatter", x, dim, index, src)
+    return (index, src), {"dim": d, "reduce": reduce, "include_self": include_self}
+
+
+@method(in_place=by_op_of(_scatter_reduce, _reduce_operands))
 @calls_by_shape
 def scatter_reduce(
     input: Tensor,
@@ -466,9 +500,6 @@ def scatter_reduce(
     >>> tdt.scatter_reduce(tdt.zeros(2), 0, tdt.tensor([1, 1]), tdt.tensor([3.0, 4.0]), "amax")
     tensor([0., 4.])
     """
-    if reduce not in AT:
-        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
-    check_category(f"scatter_reduce_{reduce}", ALLOWED.get(reduce, ALL), input.dtype)
-    d = _index_checked("scatter", input, dim, index, src)
+    operands, attributes = _reduce_operands(input, dim, index, src, reduce, include_self=include_self)
     refuse_out(out, input)
-    return finish(_scatter_reduce, out, input, index, src, dim=d, reduce=reduce, include_self=include_self)
+    return finish(_scatter_reduce, out, input, *operands, **attributes)

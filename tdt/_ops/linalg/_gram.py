@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tdt._ops.linalg._lapack import eigvalsh
+
 # Of the largest eigenvalue. Above, a singular value's error is 10^-10 of the largest one; an algorithm in float32 has 10^-7.
 ENOUGH = 1e-10
 
@@ -48,7 +50,10 @@ def _gram(x: np.ndarray) -> np.ndarray:
 def _eigenvalues(gram: np.ndarray, vectors: bool) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues in ascending order, and eigenvectors if they are wanted; NaN if some do not converge."""
     try:
-        return np.linalg.eigh(gram) if vectors else (np.linalg.eigvalsh(gram), gram)
+        if vectors:
+            return np.linalg.eigh(gram)
+        values = eigvalsh(gram, "L")
+        return np.linalg.eigvalsh(gram) if values is None else values, gram
     except np.linalg.LinAlgError:
         return np.full(gram.shape[:-1], np.nan), gram
 

@@ -16,6 +16,7 @@ from tdt import _backend
 from tdt._core.dtype import FLOATING_AND_COMPLEX, SCALAR_NAMES
 from tdt._core.errors import LinAlgError
 from tdt._core.tensor import Tensor
+from tdt._kernels._pool import keep_blas_on_one_thread
 
 
 def check_float(name: str, x: Tensor) -> None:
@@ -123,20 +124,24 @@ def no_derivative(record: Any, name: str, *operands: str) -> None:
 
 def scipy_linalg(xp: ModuleType) -> ModuleType:
     """scipy.linalg, or CuPy's twin of it."""
-    return importlib.import_module("scipy.linalg" if xp.__name__ == "numpy" else "cupyx.scipy.linalg")
+    return _scipy_on_one_thread() if xp.__name__ == "numpy" else importlib.import_module("cupyx.scipy.linalg")
+
+
+@functools.cache
+def _scipy_on_one_thread() -> ModuleType:
+    """scipy.linalg, whose BLAS is another library than NumPy's: its threads would fight with the pool's."""
+    module = importlib.import_module("scipy.linalg")
+    keep_blas_on_one_thread(importlib.import_module("scipy"))
+    return module
 
 
 @functools.cache
 def lapack(name: str, char: str) -> Any:
     """LAPACK's routine for arrays of this type character, e.g. lapack("getrf", "d")."""
-    from scipy.linalg.lapack import get_lapack_funcs
-
-    return get_lapack_funcs(name, dtype=np.dtype(char))
+    return scipy_linalg(np).get_lapack_funcs(name, dtype=np.dtype(char))
 
 
 @functools.cache
 def blas(name: str, char: str) -> Any:
     """BLAS's routine for arrays of this type character."""
-    from scipy.linalg.blas import get_blas_funcs
-
-    return get_blas_funcs(name, dtype=np.dtype(char))
+    return scipy_linalg(np).get_blas_funcs(name, dtype=np.dtype(char))

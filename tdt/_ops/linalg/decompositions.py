@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from tdt._core.calls import front
 from tdt._core.dtype import LAPACK
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
 from tdt._ops._common import with_out
-from tdt._ops.linalg import _gram
+from tdt._ops.linalg import _gram, _lapack
 from tdt._ops.linalg._matrices import by_columns, check_info, check_matrix, columns, converging, each, lapack, raising
 from tdt._ops.linalg.triangular import _solve_triangular, triangular_right
+from tdt.autograd._fast_path import takes
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 
 if TYPE_CHECKING:
     from tdt._core.return_types import linalg_cholesky_ex, linalg_qr, linalg_svd
 
+SVD, QR, CHOLESKY = ("U", "S", "Vh"), ("Q", "R"), ("L", "info")  # names of results
 FAILED = "linalg.svd: The algorithm failed to converge because the input matrix contained non-finite values."
 
 
@@ -37,6 +38,8 @@ def _svd(xp: ModuleType, x: Any, *, full_matrices: bool = True) -> Any:
             n if full_matrices else k, n, dtype=x.dtype
         )
         return by_columns(u), xp.zeros((*eye, k), x.real.dtype), by_columns(vh)
+    if xp is np and (found := _lapack.svd(x, full_matrices)) is not None:
+        return found
     with converging(FAILED):
         U, S, Vh = xp.linalg.svd(x, full_matrices=full_matrices)
     return by_columns(U), S, by_columns(Vh)
@@ -89,7 +92,13 @@ def _check_svd(A: Tensor, driver: str | None) -> None:
         )
 
 
-@front
+_short_svd = _lapack.short_way(_svd, _lapack.svd, square=False, attribute="full_matrices")
+
+
+@takes(
+    lambda full_matrices=True: _lapack.way(_short_svd, "full_matrices", full_matrices),
+    lambda found: return_type("linalg_svd", SVD)(*found),
+)
 @with_out
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> linalg_svd:
     """Singular value decomposition A = U diag(S) Vh, with the singular values in descending order.
@@ -111,7 +120,7 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> 
     tensor([3., 2.])
     """
     _check_svd(A, driver)
-    return return_type("linalg_svd", ("U", "S", "Vh"))(*_svd(A, full_matrices=full_matrices))
+    return return_type("linalg_svd", SVD)(*_svd(A, full_matrices=full_matrices))
 
 
 @op(dtypes=LAPACK, node="LinalgSvdBackward0", autocast="float32")
@@ -136,7 +145,17 @@ def _(xp: ModuleType, g: Any, x: Any) -> Any:
     return U @ (g[..., None] * Vh)
 
 
-@front
+def _short_values(x: np.ndarray, _: None) -> np.ndarray | None:
+    try:
+        return _gram.singular_values(x) if _gram.applies(x) else None
+    except np.linalg.LinAlgError:
+        return None
+
+
+_short_svdvals = _lapack.short_way(_svdvals, _short_values, square=False)
+
+
+@takes(lambda: (_short_svdvals, None, None))
 @with_out
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """Singular values in descending order, with a gradient also where they are equal.
@@ -160,6 +179,8 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
 def _qr(xp: ModuleType, x: Any, *, mode: str = "reduced") -> Any:
     if mode == "r":
         return xp.empty(0, x.dtype), xp.linalg.qr(x, "r")
+    if xp is np and x.size and (found := _lapack.qr(x, mode)) is not None:
+        return found
     Q, R = xp.linalg.qr(x, mode)
     return by_columns(Q), by_columns(R)
 
@@ -192,7 +213,13 @@ def _(g: tuple, Q: Tensor, R: Tensor, mode: str) -> Tensor:
     return cat([left, Q @ gR[..., k:]], -1) if n > k else left
 
 
-@front
+_short_qr = _lapack.short_way(_qr, _lapack.qr, square=False, attribute="mode")
+
+
+@takes(
+    lambda mode="reduced": _lapack.way(_short_qr, "mode", mode),
+    lambda found: return_type("linalg_qr", QR)(*found),
+)
 @with_out
 def qr(A: Tensor, mode: Literal["reduced", "complete", "r"] = "reduced") -> linalg_qr:
     """QR decomposition A = Q R: Q with orthonormal columns, R upper triangular.
@@ -214,21 +241,19 @@ def qr(A: Tensor, mode: Literal["reduced", "complete", "r"] = "reduced") -> lina
         raise RuntimeError(
             f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
         )
-    return return_type("linalg_qr", ("Q", "R"))(*_qr(A, mode=mode))
+    return return_type("linalg_qr", QR)(*_qr(A, mode=mode))
 
 
 @op(dtypes=LAPACK, outputs=("L", "info"), node="LinalgCholeskyExBackward0", autocast="float32")
 def _cholesky(xp: ModuleType, x: Any) -> Any:
+    if xp is np and x.size and (L := _lapack.cholesky(x)) is not None:
+        return L, _lapack.codes(x)
     try:
         with raising(xp):
             return xp.linalg.cholesky(x), xp.zeros(x.shape[:-2], np.int32)
     except np.linalg.LinAlgError:  # some matrices of the batch have no factor: report which
         factor = lapack("potrf", x.dtype.char)
-        return each(lambda a: factor(a, lower=1, clean=1), (columns(x.shape, x.dtype), _codes(x)), x)
-
-
-def _codes(x: Any) -> np.ndarray:
-    return np.zeros(x.shape[:-2], np.int32)
+        return each(lambda a: factor(a, lower=1, clean=1), (columns(x.shape, x.dtype), _lapack.codes(x)), x)
 
 
 @_cholesky.vjp("x")
@@ -246,7 +271,18 @@ NOT_POSITIVE = (
 )
 
 
-@front
+def _factor_and_code(x: np.ndarray, _: None) -> Any:
+    L = _lapack.cholesky(x)
+    return None if L is None else (L, _lapack.codes(x))
+
+
+_short_cholesky = _lapack.short_way(_cholesky, _factor_and_code, square=True)
+
+
+@takes(
+    lambda *, upper=False, check_errors=False: None if upper else (_short_cholesky, None, None),
+    lambda found: return_type("linalg_cholesky_ex", CHOLESKY)(*found),
+)
 @with_out
 @node_name("LinalgCholeskyExBackward0")
 def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False) -> linalg_cholesky_ex:
@@ -269,10 +305,10 @@ def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = Fals
     L, info = _cholesky(input.mH if upper else input)  # reads the same triangle that it returns
     if check_errors:
         check_info("linalg.cholesky_ex", info, NOT_POSITIVE)
-    return return_type("linalg_cholesky_ex", ("L", "info"))(L.mH if upper else L, info)
+    return return_type("linalg_cholesky_ex", CHOLESKY)(L.mH if upper else L, info)
 
 
-@front
+@takes(lambda *, upper=False: None if upper else (_short_cholesky, None, None), lambda found: found[0])
 @with_out
 @node_name("LinalgCholeskyExBackward0")
 def cholesky(input: Tensor, *, upper: bool = False) -> Tensor:

@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tdt._core.calls import front
 from tdt._core.dtype import LAPACK
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
 from tdt._ops._common import with_out
+from tdt._ops.linalg import _lapack
 from tdt._ops.linalg._matrices import by_columns, check_matrix, converging
 from tdt._ops.linalg.solve import _solve
+from tdt.autograd._fast_path import takes
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 
 if TYPE_CHECKING:
     from tdt._core.return_types import linalg_eig, linalg_eigh
 
+PAIRS = ("eigenvalues", "eigenvectors")
 FAILED = (
     "linalg.eigh: The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated "
     "eigenvalues."
@@ -28,6 +30,8 @@ FAILED = (
 
 @op(dtypes=LAPACK, outputs=("eigenvalues", "eigenvectors"), node="LinalgEighBackward0", autocast="float32")
 def _eigh(xp: ModuleType, x: Any, *, UPLO: str = "L") -> Any:
+    if xp is np and x.size and (found := _lapack.eigh(x, UPLO)) is not None:
+        return found
     with converging(FAILED):
         values, vectors = xp.linalg.eigh(x, UPLO)
     return values, by_columns(vectors)
@@ -54,7 +58,13 @@ def _check_eigh(input: Tensor, UPLO: str) -> None:
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
 
 
-@front
+_short_eigh = _lapack.short_way(_eigh, _lapack.eigh, square=True, attribute="UPLO")
+
+
+@takes(
+    lambda UPLO="L": _lapack.way(_short_eigh, "UPLO", UPLO),
+    lambda found: return_type("linalg_eigh", PAIRS)(*found),
+)
 @with_out
 def eigh(input: Tensor, UPLO: str = "L") -> linalg_eigh:
     """Eigenvalues, in ascending order, and eigenvectors of Hermitian matrices.
@@ -72,11 +82,13 @@ def eigh(input: Tensor, UPLO: str = "L") -> linalg_eigh:
     tensor([1., 2.])
     """
     _check_eigh(input, UPLO)
-    return return_type("linalg_eigh", ("eigenvalues", "eigenvectors"))(*_eigh(input, UPLO=UPLO.upper()))
+    return return_type("linalg_eigh", PAIRS)(*_eigh(input, UPLO=UPLO.upper()))
 
 
-@op(dtypes=LAPACK, autocast="float32")
+@op(dtypes=LAPACK, node="LinalgEighBackward0", autocast="float32")
 def _eigvalsh(xp: ModuleType, x: Any, *, UPLO: str) -> Any:
+    if xp is np and x.size and (values := _lapack.eigvalsh(x, UPLO)) is not None:
+        return values
     with converging(FAILED):
         return xp.linalg.eigvalsh(x, UPLO)
 
@@ -87,9 +99,11 @@ def _(g: Tensor, x: Tensor, UPLO: str) -> Tensor:
     return (V * g.unsqueeze(-2)) @ V.mH
 
 
-@front
+_short_eigvalsh = _lapack.short_way(_eigvalsh, _lapack.eigvalsh, square=True, attribute="UPLO")
+
+
+@takes(lambda UPLO="L": _lapack.way(_short_eigvalsh, "UPLO", UPLO))
 @with_out
-@node_name("LinalgEighBackward0")
 def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     """Eigenvalues of Hermitian matrices in ascending order.
 
@@ -112,6 +126,8 @@ def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
 def _eig(xp: ModuleType, x: Any) -> Any:
     if not xp.isfinite(x).all():
         raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
+    if xp is np and x.size and (found := _lapack.eig(x)) is not None:
+        return found
     with converging("linalg.eig: The algorithm failed to converge."):
         values, vectors = xp.linalg.eig(x)
     complex_dtype = np.result_type(x.dtype, np.complex64)  # NumPy's are real where all eigenvalues are
@@ -119,7 +135,7 @@ def _eig(xp: ModuleType, x: Any) -> Any:
 
 
 @_eig.vjp("x")
-def _(g: tuple, x: Tensor, eigenvalues: Tensor, eigenvectors: Tensor) -> Tensor:
+def _(g: tuple, eigenvalues: Tensor, eigenvectors: Tensor, x_dtype: np.dtype) -> Tensor:
     """Boeddeker et al., arXiv:1701.00392, with vectors of norm 1; the loss must not depend on their phase."""
     g_values, g_vectors = g
     V = eigenvectors
@@ -131,10 +147,13 @@ def _(g: tuple, x: Tensor, eigenvalues: Tensor, eigenvectors: Tensor) -> Tensor:
         turn = turn / (gap + gap.new_ones(gap.shape[-1]).diag_embed())
         inner = inner + turn - turn.diagonal(0, -2, -1).diag_embed()
     result = _solve(V.mH, inner @ V.mH)[0]
-    return result if x.is_complex() else result.real
+    return result if x_dtype.kind == "c" else result.real
 
 
-@front
+_short_eig = _lapack.short_way(_eig, lambda x, _: _lapack.eig(x) if np.isfinite(x).all() else None, square=True)
+
+
+@takes(lambda: (_short_eig, None, None), lambda found: return_type("linalg_eig", PAIRS)(*found))
 @with_out
 def eig(input: Tensor) -> linalg_eig:
     """Eigenvalues and eigenvectors of square matrices, complex and in no particular order.
@@ -153,10 +172,10 @@ def eig(input: Tensor) -> linalg_eig:
     tensor([0.+1.j, 0.-1.j])
     """
     check_matrix("linalg.eig", input, square=True)
-    return return_type("linalg_eig", ("eigenvalues", "eigenvectors"))(*_eig(input))
+    return return_type("linalg_eig", PAIRS)(*_eig(input))
 
 
-@front
+@takes(lambda: (_short_eig, None, None), lambda found: found[0])
 @with_out
 @node_name("LinalgEigBackward0")
 def eigvals(input: Tensor) -> Tensor:

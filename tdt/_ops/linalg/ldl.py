@@ -44,9 +44,22 @@ no_derivative(_ldl_factor, "linalg_ldl_factor_ex", "x")
 def _ldl_solve(xp: ModuleType, LD: Any, pivots: Any, b: Any, *, hermitian: bool) -> Any:
     solve = lapack(_kind(b.dtype.char, hermitian) + "trs", b.dtype.char)
     shape = (*np.broadcast_shapes(LD.shape[:-2], b.shape[:-2]), *b.shape[-2:])
-    return each(
-        lambda p, i, q: (solve(p, i[:, 0], q, lower=1)[0],), (columns(shape, b.dtype),), LD, pivots[..., None], b
-    )[0]
+
+    def solved(p: np.ndarray, i: np.ndarray, q: np.ndarray) -> tuple:
+        _check_pivots(i[:, 0].tolist())
+        return (solve(p, i[:, 0], q, lower=1)[0],)
+
+    return each(solved, (columns(shape, b.dtype),), LD, pivots[..., None], b)[0]
+
+
+def _check_pivots(pivots: list[int]) -> None:
+    """RuntimeError for pivots that no factorization has, by which LAPACK would read and write outside of the matrix."""
+    k, n = 0, len(pivots)
+    while k < n:
+        is_pair = pivots[k] < 0 and pivots[k : k + 2] == [pivots[k]] * 2  # of rows that a block of 2 × 2 exchanges
+        if not 1 <= abs(pivots[k]) <= n or (pivots[k] < 0 and not is_pair):
+            raise RuntimeError(f"linalg.ldl_solve: pivots must be those of ldl_factor, but entry {k} is {pivots[k]}")
+        k += 2 if is_pair else 1
 
 
 no_derivative(_ldl_solve, "linalg_ldl_solve", "LD", "b")
@@ -116,7 +129,7 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
         hermitian: the value that `ldl_factor` was called with.
     Shape: LD (*, N, N), pivots (*, N), B (*, N, K); result (*, N, K).
     Raises:
-        RuntimeError: when shapes or dtypes do not match.
+        RuntimeError: when shapes or dtypes do not match, or `pivots` are not those of a factorization.
 
     >>> import tdt
     >>> LD, pivots = tdt.linalg.ldl_factor(tdt.tensor([[2.0, 0.0], [0.0, 1.0]]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,6 +25,7 @@ from tdt._ops.linalg._matrices import (
     columns,
     each,
     lapack,
+    scipy_linalg,
 )
 from tdt._ops.linalg.decompositions import svdvals
 from tdt._ops.linalg.eigen import eigvalsh
@@ -178,6 +180,22 @@ def matrix_rank(
 DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
+@functools.cache
+def _gelsy_workspace(char: str, m: int, n: int, columns: int) -> int:
+    return int(lapack("gelsy_lwork", char)(m, n, columns, 0.0)[0].real)
+
+
+def gelsy(a: np.ndarray, b: np.ndarray, rcond: float) -> tuple[np.ndarray, int]:
+    """Least squares solution by QR with pivots, and the rank."""
+    m, n = a.shape
+    padded = np.zeros((max(m, n), b.shape[1]), b.dtype, "F")
+    padded[:m] = b
+    pivots, work = np.zeros(n, np.int32), _gelsy_workspace(a.dtype.char, m, n, b.shape[1])
+    _, x, _, rank, info = lapack("gelsy", a.dtype.char)(a, padded, pivots, rcond, work, overwrite_b=True)
+    assert info == 0, info  # LAPACK names arguments that it does not accept
+    return x[:n], rank
+
+
 @op(
     dtypes=LAPACK,
     outputs=("solution", "rank", "singular_values", "info"),
@@ -195,9 +213,9 @@ def _lstsq(xp: ModuleType, a: Any, b: Any, *, rcond: float, driver: str) -> Any:
             padded[:m] = q
             _, x, info = lapack("gels", p.dtype.char)(p, padded)
             return x[:n], n, 0, info
-        from scipy.linalg import lstsq
-
-        x, _, rank, s = lstsq(p, q, rcond, check_finite=False, lapack_driver=driver)
+        if driver == "gelsy":
+            return *gelsy(p, q, rcond), 0, 0
+        x, _, rank, s = scipy_linalg(np).lstsq(p, q, rcond, check_finite=False, lapack_driver=driver)
         return x, rank, 0 if s is None else s, 0
 
     results = (columns((*batch, n, b.shape[-1]), b.dtype), np.zeros(batch, np.int64),

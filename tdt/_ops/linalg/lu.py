@@ -12,9 +12,10 @@ from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import LAPACK
 from tdt._core.return_types import return_type
-from tdt._core.tensor import Tensor
+from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import with_out
 from tdt._ops.index.pick import take_along_dim
+from tdt._ops.linalg import _lapack
 from tdt._ops.linalg._matrices import (
     check_float,
     check_info,
@@ -26,8 +27,10 @@ from tdt._ops.linalg._matrices import (
     lapack,
     scipy_linalg,
 )
-from tdt._ops.linalg.triangular import _solve_triangular, triangular_right
+from tdt._ops.linalg.triangular import _solve_triangular, triangular_right, trsm
 from tdt._ops.shape.join import cat
+from tdt.autograd._arrays import on_arrays, unrecorded
+from tdt.autograd._fast_path import takes
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 
@@ -84,11 +87,16 @@ def _permutation(xp: ModuleType, pivots: Any, *, rows: int) -> Any:
     swaps = _backend.to_device(pivots, _backend.CPU)
     perm = np.empty((*swaps.shape[:-1], rows), np.int64)
     for at in np.ndindex(*swaps.shape[:-1]):
-        order = list(range(rows))
-        for i, other in enumerate(swaps[at].tolist()):
-            order[i], order[other - 1] = order[other - 1], order[i]
-        perm[at] = order
+        perm[at] = _order(swaps[at], rows)
     return _backend.to_device(perm, _backend.device_of(pivots))
+
+
+def _order(pivots: np.ndarray, rows: int) -> list[int]:
+    """`_permutation` for one matrix."""
+    order = list(range(rows))
+    for i, other in enumerate(pivots.tolist()):
+        order[i], order[other - 1] = order[other - 1], order[i]
+    return order
 
 
 def _back(x: Tensor, perm: Tensor) -> Tensor:
@@ -111,13 +119,28 @@ def _check_lu(name: str, A: Tensor, pivot: bool) -> None:
         raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
 
 
+FACTORS = ("LU", "pivots", "info")
 ZERO_PIVOT = (
     "U[{0},{0}] is zero and using it on lu_solve would result in a division by zero. If you still want to perform the "
     "factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
 )
 
 
-@front
+def _factor_one(x: np.ndarray, _: None) -> Any:
+    """The factors of one matrix; None where U has a 0 on its diagonal."""
+    if x.ndim > 2:
+        return None
+    lu, pivots, info = lapack("getrf", x.dtype.char)(x)
+    return None if info else (lu, pivots + 1, _lapack.codes(x))
+
+
+_short_lu = _lapack.short_way(_lu_factor, _factor_one, square=False)
+
+
+@takes(
+    lambda *, pivot=True, check_errors=False: (_short_lu, None, None) if pivot else None,
+    lambda found: return_type("linalg_lu_factor_ex", FACTORS)(*found),
+)
 @with_out
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> linalg_lu_factor_ex:
     """LU decomposition in packed form that reports singular matrices in `info` instead of raising.
@@ -139,10 +162,13 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
     LU, pivots, info = _lu_factor(A)
     if check_errors:
         check_info("torch.linalg.lu_factor_ex", info, ZERO_PIVOT)
-    return return_type("linalg_lu_factor_ex", ("LU", "pivots", "info"))(LU, pivots, info)
+    return return_type("linalg_lu_factor_ex", FACTORS)(LU, pivots, info)
 
 
-@front
+@takes(
+    lambda *, pivot=True: (_short_lu, None, None) if pivot else None,
+    lambda found: return_type("linalg_lu_factor", FACTORS[:2])(*found[:2]),
+)
 @with_out
 def lu_factor(A: Tensor, *, pivot: bool = True) -> linalg_lu_factor:
     """LU decomposition A = P L U with partial pivoting in packed form, for `lu_solve`.
@@ -167,7 +193,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> linalg_lu_factor:
     _check_lu("torch.lu_factor", A, pivot)
     LU, pivots, info = _lu_factor(A)
     check_info("torch.linalg.lu_factor", info, ZERO_PIVOT)
-    return return_type("linalg_lu_factor", ("LU", "pivots"))(LU, pivots)
+    return return_type("linalg_lu_factor", FACTORS[:2])(LU, pivots)
 
 
 @front
@@ -188,6 +214,9 @@ def lu(A: Tensor, *, pivot: bool = True) -> linalg_lu:
             [0., 1.]])
     """
     _check_lu("linalg.lu", A, pivot)
+    if A._a.ndim == 2 and A._a.size and on_arrays(A):
+        LU, pivots, _ = _lu_factor.forward(np, A._a)
+        return return_type("linalg_lu", ("P", "L", "U"))(*map(wrap, _unpacked(LU, pivots)))
     LU, pivots, _ = _lu_factor(A)
     return return_type("linalg_lu", ("P", "L", "U"))(*_unpack(LU, pivots))
 
@@ -199,6 +228,18 @@ def _unpack(LU: Tensor, pivots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     P = LU.new_zeros((*perm.shape, m)).scatter(-2, perm.unsqueeze(-2), 1.0)
     L = LU[..., :k].tril(-1)
     return P, L + LU.new_ones(k).diag_embed() if m == k else _ones_on_diagonal(L), LU[..., :k, :].triu()
+
+
+def _unpacked(LU: np.ndarray, pivots: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`_unpack` for one matrix of NumPy."""
+    m, n = LU.shape
+    k = min(m, n)
+    P, L, U = np.zeros((m, m), LU.dtype), np.array(LU[:, :k], order="C"), np.array(LU[:k], order="C")
+    P[_order(pivots, m), np.arange(m)] = 1
+    lower = _lapack.below(m, k)
+    np.copyto(L, 0, where=~lower)
+    np.copyto(U, 0, where=_lapack.below(k, n))
+    return P, L + np.eye(m, k, dtype=LU.dtype), U
 
 
 def _ones_on_diagonal(L: Tensor) -> Tensor:
@@ -269,6 +310,10 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
     check_system("linalg.lu_solve", LU, B, left)
     if not left:
         return lu_solve(LU, pivots, B.mH, adjoint=not adjoint).mH
+    if not adjoint and LU._a.ndim == B._a.ndim == 2 and B._a.size and on_arrays(B) and unrecorded(LU):
+        if unrecorded(pivots):
+            lu, rows = LU._a, B._a[_order(pivots._a, len(LU._a))]
+            return wrap(trsm(lu, trsm(lu, rows, upper=False, unitriangular=True), upper=True, unitriangular=False))
     perm = _permutation(pivots, rows=LU.shape[-1])
     if adjoint:
         X = _solve_triangular(LU.mH, B, upper=False)

@@ -19,6 +19,7 @@ from tdt._ops.linalg._matrices import check_matrix, scipy_linalg
 from tdt._ops.linalg.solve import inverse
 from tdt._ops.shape.join import cat
 from tdt.autograd._op import op
+from tdt.autograd._remembered import calls_by_shape
 
 __all__ = ["chain_matmul", "matrix_exp", "matrix_power"]
 
@@ -47,6 +48,12 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
             input.masked_fill(input.new_ones((), dtype=_dtype.bool), 0) + input.new_ones(input.shape[:-1]).diag_embed()
         )
     base, n = (input, n) if n > 0 else (inverse(input), -n)
+    return _power(base, n) if n > 1 else base if base is not input else input.clone()
+
+
+@calls_by_shape
+def _power(base: Tensor, n: int) -> Tensor:
+    """The n-th power, n > 1."""
     result: Tensor | None = None
     while n:  # by repeated squaring
         if n & 1:
@@ -54,14 +61,21 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
         n >>= 1
         base = base @ base if n else base
     assert result is not None
-    return result.clone() if result is input else result
+    return result
 
 
 @op(dtypes=FLOATING_AND_COMPLEX, node="LinalgMatrixExpBackward0")
 def _matrix_exp(xp: ModuleType, x: Any) -> Any:
     if not x.size:
         return x.copy()
-    if xp is np or x.ndim == 2:
+    if xp is np:  # in double precision: each of the squarings would double the error of single precision
+        with np.errstate(over="ignore"):
+            return (
+                scipy_linalg(xp)
+                .expm(x.astype(np.promote_types(x.dtype, np.float64), copy=False))
+                .astype(x.dtype, copy=False)
+            )
+    if x.ndim == 2:
         return scipy_linalg(xp).expm(x)
     matrices = [scipy_linalg(xp).expm(matrix) for matrix in x.reshape((-1, *x.shape[-2:]))]  # CuPy takes one at a time
     return xp.stack(matrices).reshape(x.shape)
@@ -117,13 +131,14 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor
     for i, x in enumerate(chain):
         if x.ndim != 2:
             raise RuntimeError(f"multi_dot(): tensor {i} must be 2D but got {x.ndim}D")
-    result = _cheapest(chain)
+    result = _cheapest(*chain)
     result = result.squeeze(0) if row else result
     result = result.squeeze(-1) if column else result
     return result if out is None else store_into(out, result, exact=True)
 
 
-def _cheapest(chain: list[Tensor]) -> Tensor:
+@calls_by_shape
+def _cheapest(*chain: Tensor) -> Tensor:
     """Multiply by dynamic programming over where the last multiplication splits the chain."""
     sizes = [x.shape[0] for x in chain] + [chain[-1].shape[1]]
     n = len(chain)

@@ -79,7 +79,7 @@ def _(xp: ModuleType, g: Any, x: Any, out: Any, ord: float, dim: tuple[int, ...]
 
 @front
 def vector_norm(
-    x: Tensor,
+    input: Tensor,
     ord: float = 2,
     dim: Dims = None,
     keepdim: bool = False,
@@ -93,9 +93,9 @@ def vector_norm(
         ord: inf and -inf for the largest and the smallest absolute value, 0 for the number of non-zero elements.
         dim: one or several dimensions, as one vector; None for all.
         dtype: dtype that the elements are converted to first.
-    Shape: x (*); result x's shape without `dim` (of size 1 with keepdim=True).
+    Shape: input (*); result its shape without `dim` (of size 1 with keepdim=True).
     Raises:
-        RuntimeError: when x is integral, `dtype` is not of its kind, or there are no elements and ord is negative or inf.
+        RuntimeError: when `input` is integral, `dtype` is not of its kind, or there are no elements and ord is negative or inf.
 
     >>> import tdt
     >>> tdt.linalg.vector_norm(tdt.tensor([3.0, 4.0]))
@@ -103,14 +103,14 @@ def vector_norm(
     """
     if dtype is None:
         short = _short.get(ord) if out is None and ord.__class__ in (int, float) else None
-        if short is not None and (fast := short(x, dim, keepdim)) is not None:
+        if short is not None and (fast := short(input, dim, keepdim)) is not None:
             return fast
-        check_float("linalg.vector_norm", x)
-    if dtype is not None and (dtype.is_complex != x.is_complex() and x.dtype.category >= FLOAT):
+        check_float("linalg.vector_norm", input)
+    if dtype is not None and (dtype.is_complex != input.is_complex() and input.dtype.category >= FLOAT):
         raise RuntimeError(
-            f"linalg.vector_norm: dtype should be {'complex' if x.is_complex() else 'floating point'} but got {dtype}"
+            f"linalg.vector_norm: dtype should be {'complex' if input.is_complex() else 'floating point'} but got {dtype}"
         )
-    x = x if dtype is None else x.to(dtype)
+    x = input if dtype is None else input.to(dtype)
     dims = wrap_dims(dim, x.ndim)
     if (ord < 0 or ord == math.inf) and any(n == 0 for k, n in enumerate(x.shape) if dims is None or k in dims):
         raise RuntimeError(

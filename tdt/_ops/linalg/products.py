@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _kernels
+from tdt._backend.waiting import repeatable
 from tdt._core.calls import front
 from tdt._core.dtype import NUMBERS, SCALAR_NAMES, check_category
 from tdt._core.methods import function_alias, method
@@ -22,8 +23,10 @@ from tdt.autograd._arrays import as_tensor, compute, on_arrays
 from tdt.autograd._autocast import autocast, cast_for
 from tdt.autograd._dispatch import binary, unary
 from tdt.autograd._fast_path import FastPath, takes, wrapped
+from tdt.autograd._inplace import copy_into
 from tdt.autograd._node_names import label, node_name, ranks
 from tdt.autograd._op import op
+from tdt.autograd._remembered import calls_by_shape
 from tdt.autograd._views import follow
 
 __all__ = [
@@ -59,6 +62,7 @@ def _matmul_node_name(node: Any) -> str:
     autocast="lower",
     half=True,
 )
+@repeatable
 def _matmul(xp: ModuleType, x: Any, y: Any) -> Any:
     return _kernels.product(xp, x, y)
 
@@ -76,6 +80,7 @@ def _(g: Tensor, y: Tensor) -> Tensor:
 
 
 @_matmul.fast_vjp("x")
+@repeatable
 def _(xp: ModuleType, g: Any, y: Any) -> Any:
     y = y.conjugate() if y.dtype.kind == "c" else y
     if y.ndim == 1:
@@ -95,6 +100,7 @@ def _(g: Tensor, x: Tensor) -> Tensor:
 
 
 @_matmul.fast_vjp("y")
+@repeatable
 def _(xp: ModuleType, g: Any, x: Any) -> Any:
     x = x.conjugate() if x.dtype.kind == "c" else x
     if x.ndim == 1:
@@ -132,6 +138,8 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     # where nothing is recorded, matrices need no call of the op.
     if state.fast_record is False and out is None and (found := _kernels.matrix_product(x, y)) is not None:
         return wrapped(found)
+    if out is not None and copy_into(out, matmul, (input, other), {}) is not None:
+        return out
     if x.dtype != y.dtype or not x.ndim or not y.ndim or x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
         cast = cast_for("lower", input, other)
         if cast[0] is input and cast[1] is other:
@@ -206,6 +214,8 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
     if out is None and (result := _of_ranks(2, 2, input, mat2)) is not None:
         return result
+    if out is not None and copy_into(out, mm, (input, mat2), {}) is not None:
+        return out
     tensor_argument("mm", input)
     tensor_argument("mm", mat2, "mat2", 2)
     if input.ndim != 2 or mat2.ndim != 2:
@@ -215,7 +225,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method()
-@front
+@calls_by_shape
 @autocast("keep")
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Product of a matrix and a vector.
@@ -238,7 +248,7 @@ def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method()
-@front
+@calls_by_shape
 @autocast("keep")
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Dot product of two vectors, without conjugation.
@@ -279,6 +289,8 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
     if out is None and (result := _of_ranks(3, 3, input, mat2)) is not None:
         return result
+    if out is not None and copy_into(out, bmm, (input, mat2), {}) is not None:
+        return out
     tensor_argument("bmm", mat2, "mat2", 2)
     tensor_argument("bmm", input)
     if input.ndim == mat2.ndim == 3 and (input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]):
@@ -406,12 +418,18 @@ def tensordot(
             b = b.sum(q, keepdim=True, dtype=b.dtype)
         elif b.shape[q] == 1 != a.shape[p]:
             a = a.sum(p, keepdim=True, dtype=a.dtype)
+    result = _contracted(a, b, tuple(over_a), tuple(over_b))
+    return result if out is None else store_into(out, result, exact=True)
+
+
+@calls_by_shape
+def _contracted(a: Tensor, b: Tensor, over_a: tuple[int, ...], over_b: tuple[int, ...]) -> Tensor:
+    """The sums of products of `tensordot` over dimensions of equal sizes."""
     free_a, free_b = ([d for d in range(x.ndim) if d not in over] for x, over in ((a, over_a), (b, over_b)))
     inner_size = math.prod(a.shape[d] for d in over_a)
     left = a.permute((*free_a, *over_a)).reshape((math.prod(a.shape[d] for d in free_a), inner_size))
     right = b.permute((*over_b, *free_b)).reshape((inner_size, math.prod(b.shape[d] for d in free_b)))
-    result = matmul(left, right).reshape(tuple([a.shape[d] for d in free_a] + [b.shape[d] for d in free_b]))
-    return result if out is None else store_into(out, result, exact=True)
+    return matmul(left, right).reshape(tuple([a.shape[d] for d in free_a] + [b.shape[d] for d in free_b]))
 
 
 @op(name="trace", dtypes=NUMBERS, autocast="float32")
@@ -465,7 +483,7 @@ def trace(input: Tensor) -> Tensor:
 
 
 @method()
-@front
+@calls_by_shape
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Kronecker product: the blocks input[i, …] · other.
 
@@ -512,8 +530,22 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor |
         raise RuntimeError(
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[d]} and {other.shape[d]}"
         )
+    if out is None and on_arrays(input, other) and input._a.shape == other._a.shape:
+        return wrapped(_cross_of_arrays(input._a, other._a, d))
     result = input.roll(-1, d) * other.roll(-2, d) - input.roll(-2, d) * other.roll(-1, d)
     return result if out is None else store_into(out, result, exact=True)
+
+
+def _cross_of_arrays(x: np.ndarray, y: np.ndarray, dim: int) -> np.ndarray:
+    """The cross product of arrays of one shape, whose dimension `dim` has 3 elements."""
+    out = np.empty_like(x)
+    a, b, c = (each.swapaxes(0, dim) for each in (x, y, out))
+    other = np.empty(a.shape[1:], x.dtype)
+    for k, (i, j) in enumerate(((1, 2), (2, 0), (0, 1))):
+        np.multiply(a[j], b[i], out=other)
+        np.multiply(a[i], b[j], out=c[k, ...])
+        np.subtract(c[k], other, out=c[k, ...])
+    return out
 
 
 @method("__rmatmul__")

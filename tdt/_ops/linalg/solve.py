@@ -17,6 +17,7 @@ from tdt._core.mode import state
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import with_out, wrap_dim
+from tdt._ops.linalg import _lapack
 from tdt._ops.linalg._matrices import (
     by_columns,
     check_info,
@@ -30,6 +31,7 @@ from tdt._ops.linalg._matrices import (
 )
 from tdt._ops.linalg.decompositions import _svd
 from tdt._ops.linalg.triangular import trsm
+from tdt.autograd._fast_path import takes
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 
@@ -50,6 +52,8 @@ def _by_factors(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, int]:
 
 @op(dtypes=LAPACK, elementwise=False, outputs=("out", "info"), node="LinalgSolveExBackward0", autocast="float32")
 def _solve(xp: ModuleType, a: Any, b: Any) -> Any:
+    if xp is np and a.shape[:-2] == b.shape[:-2] and b.size and (out := _lapack.solve(a, b)) is not None:
+        return out, _lapack.codes(a)
     try:
         with raising(xp):
             return by_columns(xp.linalg.solve(a, b)), xp.zeros(a.shape[:-2], np.int32)
@@ -130,6 +134,8 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
 
 @op(dtypes=LAPACK, outputs=("out", "info"), node="LinalgInvExBackward0", autocast="float32")
 def _inv(xp: ModuleType, x: Any) -> Any:
+    if xp is np and x.size and (out := _lapack.inverse(x)) is not None:
+        return out, _lapack.codes(x)
     try:
         with raising(xp):
             return by_columns(xp.linalg.inv(x)), xp.zeros(x.shape[:-2], np.int32)
@@ -139,13 +145,22 @@ def _inv(xp: ModuleType, x: Any) -> Any:
 
 
 _inv.vjp("x")(lambda g, out: -(out.mH @ g[0] @ out.mH))
+INVERSE = ("inverse", "info")
 NO_INVERSE = (
     "The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular."
 )
 
 
+def _inverse_and_code(x: np.ndarray, _: None) -> Any:
+    out = _lapack.inverse(x)
+    return None if out is None else (out, _lapack.codes(x))
+
+
+_short_inv = _lapack.short_way(_inv, _inverse_and_code, square=True)
+
+
 @method()
-@front
+@takes(lambda: (_short_inv, None, None), lambda found: found[0])
 @with_out
 def inverse(input: Tensor) -> Tensor:
     """Inverse of each square matrix.
@@ -166,7 +181,7 @@ def inverse(input: Tensor) -> Tensor:
     return out
 
 
-@front
+@takes(lambda: (_short_inv, None, None), lambda found: found[0])
 @with_out
 def inv(A: Tensor) -> Tensor:
     """Inverse of each square matrix; `solve(A, B)` is faster and more accurate than inv(A) @ B.
@@ -184,7 +199,9 @@ def inv(A: Tensor) -> Tensor:
     return inverse(A)
 
 
-@front
+@takes(
+    lambda *, check_errors=False: (_short_inv, None, None), lambda found: return_type("linalg_inv_ex", INVERSE)(*found)
+)
 @with_out
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> linalg_inv_ex:
     """Inverse of each square matrix that reports singular matrices in `info` instead of raising.
@@ -205,7 +222,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> linalg_inv_ex:
     out, info = _inv(A)
     if check_errors:
         check_info("linalg.inv_ex", info, NO_INVERSE)
-    return return_type("linalg_inv_ex", ("inverse", "info"))(out, info)
+    return return_type("linalg_inv_ex", INVERSE)(out, info)
 
 
 @op(dtypes=LAPACK, node="LinalgDetBackward0")

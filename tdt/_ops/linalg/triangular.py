@@ -11,12 +11,13 @@ from tdt._core.calls import front
 from tdt._core.dtype import LAPACK
 from tdt._core.methods import method
 from tdt._core.return_types import return_type
-from tdt._core.tensor import Tensor
+from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import with_out
 from tdt._ops.linalg._matrices import blas, check_matrix, check_same_dtype, check_system, columns, each, scipy_linalg
 from tdt.autograd._autocast import autocast
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
+from tdt.autograd._remembered import calls_by_shape
 
 __all__ = ["cholesky_inverse", "cholesky_solve", "triangular_solve"]
 
@@ -36,15 +37,16 @@ def _shape(a: tuple[int, ...], b: tuple[int, ...], **attributes: Any) -> tuple[i
 @op(dtypes=LAPACK, elementwise=False, shape=_shape)
 def _solve_triangular(xp: ModuleType, a: Any, b: Any, *, upper: bool, unitriangular: bool = False) -> Any:
     if xp is np:
+        if a.ndim == b.ndim == 2 and b.size:
+            return trsm(a, b, upper, unitriangular)
         return each(
             lambda p, q: (trsm(p, q, upper, unitriangular),), (columns(_shape(a.shape, b.shape), b.dtype),), a, b
         )[0]
-    out = xp.empty(_shape(a.shape, b.shape), b.dtype)
-    a, b = (xp.broadcast_to(v, (*out.shape[:-2], *v.shape[-2:])) for v in (a, b))
-    solve = scipy_linalg(xp).solve_triangular
-    for at in np.ndindex(*out.shape[:-2]):
-        out[at] = solve(a[at], b[at], lower=not upper, unit_diagonal=unitriangular, check_finite=False)
-    return out
+    shape = _shape(a.shape, b.shape)
+    if 0 in shape:  # cuBLAS refuses it
+        return xp.empty(shape, b.dtype)
+    a, b = (xp.broadcast_to(v, (*shape[:-2], *v.shape[-2:])) for v in (a, b))
+    return scipy_linalg(xp).solve_triangular(a, b, lower=not upper, unit_diagonal=unitriangular, check_finite=False)
 
 
 @_solve_triangular.vjp("a")
@@ -63,7 +65,7 @@ def triangular_right(B: Tensor, A: Tensor, upper: bool, unitriangular: bool = Fa
     return _solve_triangular(A.mT, B.mT, upper=not upper, unitriangular=unitriangular).mT
 
 
-@front
+@calls_by_shape
 @with_out
 @node_name("LinalgSolveTriangularBackward0")
 def solve_triangular(
@@ -193,5 +195,9 @@ def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
             [0.0000, 1.0000]])
     """
     check_matrix("cholesky_inverse", input, square=True)
-    half = _solve_triangular(input.mH if upper else input, input.new_ones(input.shape[-1:]).diag_embed(), upper=False)
+    if input._a.__class__ is np.ndarray:
+        eye = wrap(np.eye(input.shape[-1], dtype=input._a.dtype))
+    else:
+        eye = input.new_ones(input.shape[-1:]).diag_embed()
+    half = _solve_triangular(input.mH if upper else input, eye, upper=False)
     return half.mH @ half

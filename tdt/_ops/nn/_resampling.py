@@ -111,8 +111,6 @@ def _nearest(axis: Axis, real: Any) -> tuple[np.ndarray, None]:
     places = np.arange(axis.outside)
     if axis.kind == "nearest-exact":
         places = np.floor((places.astype(real) + real(0.5)) * axis.step(real)).astype(np.int64)
-    elif axis.outside == 2 * axis.inside:
-        places //= 2
     else:
         places = np.floor(places.astype(np.float32) * axis.step(np.float32)).astype(np.int64)
     return np.minimum(places, axis.inside - 1)[:, None], None

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt._backend.waiting import repeatable
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.dtype import FLOATING, float32
 from tdt._core.dtype import bool as BOOL
@@ -61,6 +62,7 @@ _GRAD_ON_GPU = (gpu_kernel("attention_gpu:attention_vjp", gpu_attention),)
     autocast="lower",
     half="everywhere",
 )
+@repeatable
 def _attention(xp, q, k, v, mask=None, keep=None, *, causal, scale, dropped):
     """softmax(scale q kᵀ + mask) v for q (*, L, E), k (*, S, E), v (*, S, D), and a mask that broadcasts to (*, L, S) or None.
 
@@ -182,6 +184,7 @@ def _(g, needs, q, k, v, mask, keep, causal, scale, dropped):
 
 
 @_attention.fast_vjp("q", "k", "v", "mask")
+@repeatable
 def _(xp, g, needs, q, k, v, mask, keep, out, norms, causal, scale, dropped):
     if not needs[3] and xp is not np and (on_gpu := chosen(_GRAD_ON_GPU, xp, q, k, v, mask, keep)):
         how = {"causal": causal, "scale": scale, "dropped": dropped}

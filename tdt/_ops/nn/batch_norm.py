@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tdt import _backend, _kernels
 from tdt._backend.layout import output_is_channels_last
+from tdt._backend.waiting import repeatable
 from tdt._core.dtype import FLOATING, bfloat16, check_category, float16, float32
 from tdt._core.mode import no_grad, state
 from tdt._core.tensor import Tensor, wrap
@@ -31,9 +33,10 @@ from tdt._kernels import (
 )
 from tdt._ops._common import at_once, unrecorded
 from tdt._ops.shape.memory import in_output_format
-from tdt.autograd._dispatch import record_results
 from tdt.autograd._inplace import is_plain, write
+from tdt.autograd._layouts import LayoutCall, Layouts, call_of
 from tdt.autograd._op import op
+from tdt.autograd._record import record_results
 from tdt.autograd._remembered import calls_by_shape, calls_by_shape_with_all_results
 
 HALF = (float16, bfloat16)
@@ -130,6 +133,7 @@ _SLOPES = (
 
 
 @_batch_norm.fast_vjp("x", "w", "b")
+@repeatable
 def _(xp, g, needs, x, w, mean, rstd, g_out, g_mean, g_rstd):
     if fast := chosen(_SLOPES, xp, x, g_out, w):
         return required(fast(g_out, x, w, mean, rstd, g_mean, g_rstd), needs)
@@ -355,11 +359,16 @@ def normed_and_statistics(input: Tensor, running_mean: Tensor | None, running_va
         input = in_output_format(input)
     kind, used_mean, used_var = input.dtype, running_mean, running_var
     check_dtypes(input, params)
-    if kind in HALF and not (training and plain_with_float32(input, weight, bias)):
-        input = input.float()
+    if kind in HALF:
         weight, bias, used_mean, used_var = (
             None if v is None else v.float() for v in (weight, bias, used_mean, used_var)
         )
+        if not training and used_mean is not None and used_var is not None:
+            evaluated = _evaluated(input, used_mean, used_var, weight, bias, eps)
+            if evaluated is not None:
+                return evaluated, None, None
+        if not (training and array.__class__ is np.ndarray):
+            input = input.float()
     mean = rstd = None
     if training:
         out, mean, rstd = _by_batch(input, running_mean, running_var, weight, bias, momentum, eps)
@@ -422,37 +431,56 @@ def _by_batch(x: Tensor, running_mean: Tensor | None, running_var: Tensor | None
 
 
 def _on_gpu(x: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None, bias: Tensor | None,
-            momentum: float, eps: float, batches: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+            momentum: float, eps: float, batches: Tensor | None = None,
+            call: LayoutCall | None = None) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """The same by one kernel, which moves the running statistics too, and adds 1 to a number of batches."""
     moving = tuple(None if v is None else v._a for v in (running_mean, running_var))
     arrays = x._a, None if weight is None else weight._a, None if bias is None else bias._a
-    with _backend.on_gpu_of(x._a):
-        counter = None if batches is None else batches._a
-        found = _ON_GPU.function(*arrays, eps=eps, running=moving, batches=counter, momentum=momentum)
+    counter = None if batches is None else batches._a
+    compute = partial(_ON_GPU.function, *arrays, eps=eps, running=moving, batches=counter, momentum=momentum)
+    if call is not None:
+        found = call.forward(compute, (arrays, moving, counter))
+    else:
+        with _backend.on_gpu_of(x._a):
+            found = compute()
     for written in (running_mean, running_var, batches):
         if written is not None:
             written._st.bump_version()
-    out, mean, rstd, _ = record_results(_batch_norm, (x, weight, bias), arrays, {"eps": eps}, found)
+    out, mean, rstd, _ = record_results(_batch_norm, (x, weight, bias), arrays, {"eps": eps}, found, call)
     return out, mean, rstd
 
 
 def counted_batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None,
                        bias: Tensor | None, momentum: float, eps: float, batches: Tensor) -> Tensor | None:  # fmt: skip
     """`batch_norm` in training by a kernel that also adds 1 to `batches`; None, with nothing done, where none does."""
+    params = running_mean, running_var, weight, bias
+    call: LayoutCall | None = None
+    if state.fast_record is not None and not _backend.several_gpus():
+        arrays = [None if v is None else v._a for v in (input, *params, batches)]
+        types = [None if a is None else a.dtype for a in arrays]
+        call = call_of(_COUNTED, arrays, types, {"momentum": momentum, "eps": eps})
+    if call is None or call.attributes is None:
+        if not _counts_on_gpu(input, params, eps, batches):
+            return None
+        if call is not None:
+            call.attributes = {"eps": eps}
+    elif batches._st.inference or any(v is not None and v._view is not None for v in params):
+        return None
+    return _on_gpu(input, *params, momentum, eps, batches, call)[0]
+
+
+_COUNTED = Layouts()
+
+
+def _counts_on_gpu(input: Tensor, params: tuple[Tensor | None, ...], eps: float, batches: Tensor) -> bool:
+    """Whether a kernel normalises the input, and adds 1 to the number of batches."""
     x, count = input._a, batches._a
     if x.__class__ is np.ndarray or x.ndim < 2 or eps <= 0 or _values_of_a_channel(x.shape) < 2:
-        return None
-    params = running_mean, running_var, weight, bias
+        return False
     if not fits_gpu(input, *params) or any(v is not None and v._a.shape != x.shape[1:2] for v in params):
-        return None
-    if (
-        count.__class__ is not x.__class__
-        or count.device != x.device
-        or count.dtype != np.int64
-        or batches._st.inference
-    ):
-        return None
-    return _on_gpu(input, *params, momentum, eps, batches)[0]
+        return False
+    on_one = count.__class__ is x.__class__ and count.device == x.device
+    return on_one and count.dtype == np.int64 and not batches._st.inference
 
 
 def fits_gpu(x: Tensor, *rest: Tensor | None) -> bool:

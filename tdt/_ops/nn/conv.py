@@ -17,6 +17,7 @@ import numpy as np
 
 from tdt._backend import namespace
 from tdt._backend.layout import empty_as, output_is_channels_last, to_layout_of
+from tdt._backend.waiting import repeatable
 from tdt._backend.windows import output_sizes
 from tdt._core.calls import front
 from tdt._core.dtype import FLOATING_AND_COMPLEX, NUMBERS, bfloat16, float32, int64, of
@@ -175,6 +176,7 @@ def _(g, needs, x, w, stride, padding, dilation, groups):
 
 
 @conv.fast_vjp("x", "w", "b")
+@repeatable
 def _(xp, g, needs, x, w, stride, padding, dilation, groups):
     how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     gx, gw, gb = (_gradients_in_half_precision if x.dtype in LOWER else _gradients)(xp, g, needs, x, w, how)
@@ -197,6 +199,14 @@ def _bias_grad(xp, g):
     return total(g, (0, *range(2, g.ndim)), float32.np if g.dtype in LOWER else None)
 
 
+def _call(op: Any, xp: Any, *arrays: Any, **attributes: Any) -> Any:
+    """A kernel of `op` as a function of such arrays; None without one."""
+    if xp is np:
+        return op.kernels.call(*arrays, **attributes)
+    fast = chosen(op.kernels, xp, *arrays, **attributes)
+    return fast and functools.partial(fast, **attributes)
+
+
 def _gradients(xp, g, needs, x, w, how):
     gx = gw = gb = None
     if needs[0] and needs[1] and xp is not np and (fast := chosen(_BOTH_GRADIENTS, xp, g, x, w, **how)):
@@ -204,14 +214,14 @@ def _gradients(xp, g, needs, x, w, how):
         needs = False, False, needs[2]
     if needs[0]:
         sizes = {"size": x.shape[2:], **how}
-        if fast := chosen(conv_input_grad.kernels, xp, g, w, **sizes):
-            gx = fast(g, w, **sizes)
+        if call := _call(conv_input_grad, xp, g, w, None, **sizes):
+            gx = call(g, w, None)
         else:
             gx = input_grad(xp, g, w.conj() if w.dtype.kind == "c" else w, **sizes)
     if needs[1]:
         sizes = {"kernel": w.shape[2:], **how}
-        if fast := chosen(conv_weight_grad.kernels, xp, g, x, **sizes):
-            gw = fast(g, x, **sizes)
+        if call := _call(conv_weight_grad, xp, g, x, **sizes):
+            gw = call(g, x)
         else:
             conj = x.conj() if x.dtype.kind == "c" else x
             gw, gb = weight_grad(xp, g, conj, bias=needs[2], **sizes)
@@ -280,19 +290,17 @@ def _(xp, g, needs, y, w, stride, padding, dilation, groups):
     gy = gw = None
     if needs[0]:
         conj = w.conj() if w.dtype.kind == "c" else w
-        gy = _first((chosen(conv.kernels, xp, g, conj, None, **how) or _portable_conv)(g, conj, None, **how), y.shape)
+        if call := _call(conv, xp, g, conj, None, **how):
+            gy = _first(call(g, conj, None), y.shape)
+        else:
+            gy = _first(conv.forward(namespace(g), g, conj, None, **how), y.shape)
     if needs[1]:
         conj, how["kernel"] = y.conj() if y.dtype.kind == "c" else y, w.shape[2:]
-        gw = (chosen(conv_weight_grad.kernels, xp, conj, g, **how) or _portable_weight_grad)(conj, g, **how)
+        if call := _call(conv_weight_grad, xp, conj, g, **how):
+            gw = call(conj, g)
+        else:
+            gw = conv_weight_grad.forward(namespace(conj), conj, g, **how)
     return gy, gw, _bias_grad(xp, g) if needs[2] else None
-
-
-def _portable_conv(x: Any, w: Any, b: Any, **how: Any) -> Any:
-    return conv.forward(namespace(x), x, w, b, **how)
-
-
-def _portable_weight_grad(y: Any, x: Any, **how: Any) -> Any:
-    return conv_weight_grad.forward(namespace(y), y, x, **how)
 
 
 def _first(full: Any, shape: tuple) -> Any:

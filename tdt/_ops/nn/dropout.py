@@ -15,6 +15,7 @@ import numpy as np
 
 from tdt import _backend
 from tdt._backend.layout import empty_in_order
+from tdt._backend.waiting import ends_by_formula
 from tdt._core.creation import empty_like
 from tdt._core.dtype import FLOATING, check_category
 from tdt._core.tensor import Tensor
@@ -110,6 +111,7 @@ def _(g_out, mask, p):
 
 
 @_dropout.fast_vjp("x")
+@ends_by_formula
 def _(xp, g_out, mask, p):
     return _product(xp, g_out, mask, scale=_scale(g_out.dtype, p))
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend, _kernels
+from tdt._backend.waiting import repeatable
 from tdt._core.dtype import ALL, FLOATING_AND_COMPLEX, SCALAR_NAMES, check_category, int32, int64
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import Tensor, wrap
@@ -36,6 +37,7 @@ _LOOKUP = (gpu_kernel("embedding_gpu:embedding", gpu_table),)
 
 @op(name="embedding", dtypes=ALL, promote=(), broadcasts=False, computes=False,
     shape=lambda w, indices, **how: (*indices, *w[1:]))  # fmt: skip
+@repeatable
 def _embedding(xp, w, indices, *, padding_idx, by_frequency, sparse):
     if w.__class__ is indices.__class__ is np.ndarray and (fast := _kernels.entries(w, indices)) is not None:
         return fast
@@ -74,6 +76,7 @@ def _(g, w_shape, indices, padding_idx, by_frequency, sparse):
 
 
 @_embedding.fast_vjp("w")
+@repeatable
 def _(xp, g, w_shape, indices, padding_idx, by_frequency, sparse):
     if sparse:
         _refuse_frequencies(by_frequency)
@@ -119,7 +122,7 @@ def embedding_grad(xp, y, indices, *, rows, padding_idx, by_frequency):
     if by_frequency:
         y = y / _counts(xp, indices, rows).astype(y.dtype)
     grad = xp.zeros((rows, *y.shape[indices.ndim :]), y.dtype)
-    _backend.add_at(grad, (indices.reshape(-1),), y.reshape(-1, *y.shape[indices.ndim :]))
+    _backend.add_at(grad, (indices.reshape(-1),), y.reshape(indices.size, *y.shape[indices.ndim :]))
     if padding_idx is not None:
         grad[padding_idx] = 0
     return grad
@@ -181,16 +184,16 @@ def check_embedding(weight: Tensor, indices: Tensor, padding_idx: int | None) ->
     return padding_idx % weight.shape[0]
 
 
-def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
-    """Scale the rows of `weight` at `indices` down to the norm `max_norm`, in place; the other rows stay.
+def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """Scale the rows of `input` at `indices` down to the norm `max_norm`, in place; the other rows stay.
 
     Args:
         indices: int64 or int32.
         norm_type: order of the norm.
-    Shape: weight (rows, D), indices (*).
-    Returns: `weight`.
+    Shape: input (rows, D), indices (*).
+    Returns: `input`.
     Raises:
-        RuntimeError: when `indices` is not int64 or int32, or `weight` is a leaf that requires grad.
+        RuntimeError: when `indices` is not int64 or int32, or `input` is a leaf that requires grad.
 
     >>> import tdt
     >>> tdt.embedding_renorm_(tdt.tensor([[3.0, 4.0], [3.0, 4.0]]), tdt.tensor([1]), 1.0, 2.0)
@@ -198,9 +201,9 @@ def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_typ
             [0.6000, 0.8000]])
     """
     check_type("embedding_renorm_", "indices", indices, (int64, int32))
-    check_writable(weight)
-    _renorm(weight, indices, max_norm, norm_type)
-    return weight
+    check_writable(input)
+    _renorm(input, indices, max_norm, norm_type)
+    return input
 
 
 def _renorm(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:

@@ -1,4 +1,4 @@
-"""Sampling of images at given positions, and the positions of an affine map; both are composed of differentiable ops."""
+"""Sampling of images at given positions, and the positions of an affine map; a kernel, or composed of differentiable ops."""
 
 from __future__ import annotations
 
@@ -10,18 +10,23 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, cast
 
+from tdt import _backend
 from tdt._core.creation import ones, zeros
-from tdt._core.dtype import FLOATING, check_category
+from tdt._core.dtype import FLOATING, check_category, float32, float64
 from tdt._core.dtype import bool as BOOL
 from tdt._core.methods import function_alias
 from tdt._core.ranges import arange
-from tdt._core.tensor import Tensor
+from tdt._core.tensor import Tensor, wrap
+from tdt._kernels import chosen, kernel, sampled_images
 from tdt._ops.elementwise.select import where
 from tdt._ops.nn._resampling import cubic_weights
 from tdt._ops.nn.batch_norm import HALF
 from tdt._ops.nn.embedding import _embedding
+from tdt._ops.nn.rnn._shared import recorded
 from tdt._ops.shape.join import cat, stack
 from tdt.autograd._autocast import autocast
+from tdt.autograd._op import op
+from tdt.autograd._remembered import calls_by_shape
 
 MODES = ("bilinear", "nearest", "bicubic")
 PADDING = ("zeros", "border", "reflection")
@@ -57,16 +62,30 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
     if padding_mode not in PADDING:
         raise ValueError("nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', "
                          f"but got: '{padding_mode}'")  # fmt: skip
-    align_corners = _aligned(align_corners)
+    return _checked(input, grid, mode, padding_mode, _aligned(align_corners))
+
+
+@calls_by_shape
+def _checked(input: Tensor, grid: Tensor, mode: str, padding: str, align: bool) -> Tensor:
+    """`grid_sample` of known modes."""
     _check(input, grid, mode)
-    kind, shape, size = input.dtype, input.shape, tuple(input.shape[2:])
+    kind = input.dtype
     if kind in HALF:
         input, grid = input.float(), grid.float()
+    how: Any = {"mode": mode, "padding": padding, "align": align}
+    arrays = input._a, grid._a
+    fast = mode != "bicubic" and input.ndim == 4 and chosen(_SAMPLES, _backend.namespace(input._a), *arrays)
+    return (_grid_sampler_2d if fast else _composed)(input, grid, **how).to(kind)
+
+
+def _composed(input: Tensor, grid: Tensor, *, mode: str, padding: str, align: bool) -> Tensor:
+    """`grid_sample` of float32 or float64 by differentiable ops."""
+    shape, size = input.shape, tuple(input.shape[2:])
     # Every pixel is a row of the table; positions outside of the image use a row of zeros at its end.
     pixels = input.movedim(1, -1).reshape(math.prod((shape[0], *size)), shape[1])
     table = cat([pixels, zeros(1, shape[1], dtype=input.dtype, device=input.device)])
     samples = arange(shape[0], device=input.device).reshape(-1, *(1,) * (grid.ndim - 2))
-    taps = [_taps(grid.select(-1, len(size) - 1 - d), n, mode, padding_mode, align_corners) for d, n in enumerate(size)]
+    taps = [_taps(grid.select(-1, len(size) - 1 - d), n, mode, padding, align) for d, n in enumerate(size)]
     out: Any = 0
     for corner in itertools.product(*taps):
         row, inside = samples, cast(Any, None)
@@ -75,7 +94,33 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
         weight = functools.reduce(operator.mul, [w for _, _, w in corner])
         row = where(inside, row, len(table) - 1)
         out = out + _embedding(table, row, padding_idx=None, by_frequency=False, sparse=False) * weight.unsqueeze(-1)
-    return out.movedim(-1, 1).contiguous().to(kind)
+    return out.movedim(-1, 1).contiguous()
+
+
+_SAMPLES = (kernel("grid_sample_cpu:grid_sample", sampled_images),)
+_GRADIENTS = (kernel("grid_sample_cpu:grid_sample_vjp", sampled_images),)
+
+
+@op(dtypes=frozenset((float32, float64)), promote=(), broadcasts=False, kernels=_SAMPLES, packed=True,
+    shape=lambda x, grid, **how: (*x[:2], *grid[1:3]))  # fmt: skip
+def _grid_sampler_2d(xp, x, grid, *, mode, padding, align):
+    """Bilinear or nearest samples of images."""
+    return _composed(wrap(x), wrap(grid), mode=mode, padding=padding, align=align)._a
+
+
+@_grid_sampler_2d.vjp("x", "grid")
+def _(g, needs, x, grid, mode, padding, align):
+    forward = functools.partial(_composed, mode=mode, padding=padding, align=align)
+    return recorded(lambda *operands: (forward(*operands),), needs, (x, grid), (g,))
+
+
+@_grid_sampler_2d.fast_vjp("x", "grid")
+def _(xp, g, needs, x, grid, mode, padding, align):
+    if fast := chosen(_GRADIENTS, xp, x, grid):
+        return fast(g, x, grid, needs=needs, mode=mode, padding=padding, align=align)
+    operands = [wrap(a).requires_grad_(need) for a, need in zip((x, grid), needs, strict=True)]
+    found = _grid_sampler_2d.rules["x"].function(wrap(g), needs, *operands, mode, padding, align)
+    return [None if each is None else each._a for each in found]
 
 
 def grid_sampler(
@@ -166,7 +211,7 @@ def _brought_in(at: Tensor, size: int, padding: str, align: bool) -> Tensor:
     if padding == "reflection":
         low, span = (0.0, size - 1.0) if align else (-0.5, float(size))
         if not span:
-            return at * 0
+            return at.new_zeros(at.shape)
         at = at - low
         at = where(at < 0, -at, at)
         turns = (at / span).detach().floor()

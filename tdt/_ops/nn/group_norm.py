@@ -22,9 +22,9 @@ from tdt._ops.nn.batch_norm import (
     required,
 )
 from tdt._ops.shape.memory import in_output_format
-from tdt.autograd._dispatch import record_results
 from tdt.autograd._node_names import label
 from tdt.autograd._op import op
+from tdt.autograd._record import record_results
 from tdt.autograd._remembered import calls_by_shape
 
 FULL = (float32, float64)

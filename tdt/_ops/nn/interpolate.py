@@ -92,8 +92,12 @@ def _interpolated(
     kind = f"{MODES[mode][1]} antialias" if antialias else MODES[mode][1]
     # An axis whose size stays may still be moved by a scale that is nearly 1; PyTorch does so in these cases.
     moved = (input.dtype is not uint8 and kind in ("nearest-exact", "cubic")) or (kind == "nearest" and dims != 2)
+    # Images that are doubled are not, whichever scale led to the size.
+    halves = kind == "nearest" and dims == 2
     axes = tuple(
-        None if n == m and not (moved and scale) else Axis(n, m, kind, scale, bool(align_corners))
+        None
+        if n == m and not (moved and scale)
+        else Axis(n, m, kind, None if halves and m == 2 * n else scale, bool(align_corners))
         for n, m, scale in zip(input.shape[2:], sizes, scales, strict=True)
     )
     shown = "".join(part.capitalize() for part in mode.split("-"))

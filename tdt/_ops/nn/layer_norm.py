@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from tdt import _backend
+from tdt._backend.waiting import repeatable
 from tdt._core.dtype import FLOATING, check_category, finfo, float32
 from tdt._core.tensor import Tensor, alias
-from tdt._kernels import LOWER, chosen, float_layer, gpu_floats, gpu_kernel, kernel, narrow, widen
+from tdt._kernels import LOWER, astype, chosen, float_layer, gpu_floats, gpu_kernel, kernel, narrow, widen
 from tdt._ops._common import at_once, unrecorded
 from tdt._ops.nn.batch_norm import HALF, check_dtypes, plain_with_float32, prepared_gradients, required
 from tdt._ops.shape.memory import in_output_format, output_format
-from tdt.autograd._dispatch import record_results
 from tdt.autograd._op import op
+from tdt.autograd._record import record_results
 from tdt.autograd._remembered import calls_by_shape
 
 
@@ -47,7 +48,9 @@ def _layer_norm(xp, x, w=None, b=None, *, dims, eps, centred=True):
     float32: then the statistics are float32 too.
     """
     if x.dtype in LOWER:
-        wide, how = widen((x, w, b)), {"dims": dims, "eps": eps, "centred": centred}
+        wide, how = [x, *widen((w, b))], {"dims": dims, "eps": eps, "centred": centred}
+        if not _ROWS.when(wide, how):  # which reads and writes rows of bfloat16, beside parameters of float32
+            wide[0] = astype(x, float32.np)
         results = _ROWS.function(*wide, **how) if _ROWS.when(wide, how) else _layer_norm.forward(xp, *wide, **how)
         mixed = any(value is not None and value.dtype not in LOWER for value in (w, b))
         return (narrow(results[0], x.dtype), *results[1:]) if mixed else narrow(results, x.dtype)
@@ -92,11 +95,15 @@ _SLOPES = (kernel("layer_norm_cpu:layer_norm_vjp", float_layer),)
 
 
 @_layer_norm.fast_vjp("x", "w", "b")
+@repeatable
 def _(xp, needs, x, w, mean, rstd, g_out, g_mean, g_rstd, dims, centred):
     fast = chosen(_SLOPES, xp, x, g_out, w)
     if fast is None and x.dtype in LOWER:
-        x, w, mean, rstd, g_out, g_mean, g_rstd = widen((x, w, mean, rstd, g_out, g_mean, g_rstd))
+        w, mean, rstd, g_mean, g_rstd = widen((w, mean, rstd, g_mean, g_rstd))
         fast = chosen(_SLOPES, xp, x, g_out, w)
+        if fast is None:
+            x, g_out = widen((x, g_out))
+            fast = chosen(_SLOPES, xp, x, g_out, w)
     if on_gpu := chosen(_GRAD_ON_GPU, xp, x, g_out, w, mean, rstd, g_mean, g_rstd):
         return on_gpu(g_out, x, w, mean, rstd, g_mean, g_rstd, needs=needs, dims=dims, centred=centred)
     if fast:

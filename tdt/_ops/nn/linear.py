@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from tdt import _kernels
+from tdt._backend.waiting import repeatable
 from tdt._core.dtype import NUMBERS, SCALAR_NAMES, bfloat16, float32
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor
@@ -46,6 +47,7 @@ def _linear_node_name(node: Any) -> str:
     half=True,
     float32_weights=True,
 )
+@repeatable
 def _linear(xp, x, w, b=None):
     # Half precision may meet weights in float32.
     # One product of two matrices: NumPy multiplies a stack of matrices one by one.
@@ -76,6 +78,7 @@ def _as(x: Tensor, *shape: int) -> Tensor:
 
 
 @_linear.fast_vjp("x", "w", "b")
+@repeatable
 def _(xp, g, needs, x, w):
     if w.dtype.kind == "c":
         x, w = x.conj(), w.conj()

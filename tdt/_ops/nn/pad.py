@@ -10,6 +10,7 @@ import numpy as np
 
 from tdt import _kernels
 from tdt._backend.layout import empty_output, output_is_channels_last
+from tdt._backend.waiting import repeatable
 from tdt._core.dtype import ALL, FLOAT8_SIGNED, NUMBERS, check_category
 from tdt._core.tensor import Tensor, wrap
 from tdt._kernels import chosen, gpu_kernel, gpu_words
@@ -29,17 +30,18 @@ def _pad_border_node_name(node: Any) -> str:
     return f"{kind}Pad{len(node.attributes['before'])}DBackward0" if kind else "PadCircularBackward0"
 
 
-_PLACE = (gpu_kernel("place_gpu:place", gpu_words),)
+_PADDED = (gpu_kernel("place_gpu:padded", gpu_words),)
 
 
 @op(dtypes=ALL, computes=False, shape=_pad_shape, node="ConstantPadNdBackward0", float8=FLOAT8_SIGNED)
+@repeatable
 def pad_constant(xp, x, *, before, after, value):
     if (bordered := _bordered(x, before, after, "constant", value)) is not None:
         return bordered(x)
     shape, source, target, grows = _places(x.shape, before, after)
+    if grows and xp is not np and 0 not in shape and (fast := chosen(_PADDED, xp, x[source])):
+        return fast(x[source], shape, [(part.start, 1) for part in target], value, x)
     out = empty_output(xp, shape, x.dtype, x)
-    if grows and xp is not np and out.size and (fast := chosen(_PLACE, xp, x[source])):
-        return fast(x[source], out, [(part.start, 1) for part in target], value)
     if grows and shape[-1] < SHORT:
         out[...] = value
     elif grows:

@@ -14,6 +14,7 @@ import numpy as np
 
 from tdt import _backend
 from tdt._backend.layout import empty_output, output_is_channels_last, to_last
+from tdt._backend.waiting import repeatable
 from tdt._backend.windows import output_sizes
 from tdt._core.dtype import FLOATING, check_category, int64
 from tdt._core.tensor import Tensor
@@ -26,9 +27,9 @@ from tdt._ops.nn._windows import tuple_of
 from tdt._ops.nn.pool_max import max_pool1d, max_pool2d, max_pool3d
 from tdt._ops.nn.resample import resample
 from tdt.autograd._autocast import by_rank_of_pool
-from tdt.autograd._dispatch import record_results
 from tdt.autograd._node_names import by_windows, node_name
 from tdt.autograd._op import op
+from tdt.autograd._record import record_results
 from tdt.autograd._remembered import calls_by_shape
 
 
@@ -95,6 +96,7 @@ def _sizes_of(
 
 
 @op(dtypes=FLOATING | {int64}, shape=_avg_shape, node=by_windows("AvgPool{}DBackward0"), autocast=by_rank_of_pool)
+@repeatable
 def _avg_pool(xp, x, *, kernel, stride, padding, ceil_mode, include_pad, divisor):
     shape = _avg_shape(x.shape, kernel=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode)
     how = {"kernel": kernel, "stride": stride, "padding": padding}
@@ -172,6 +174,7 @@ def _(g, x_shape, kernel, stride, padding, ceil_mode, include_pad, divisor):
 
 
 @_avg_pool.fast_vjp("x")
+@repeatable
 def _(xp, g, x_shape, kernel, stride, padding, ceil_mode, include_pad, divisor):
     return avg_pool_grad.forward(xp, g, size=x_shape[2:], kernel=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode,
                                  include_pad=include_pad, divisor=divisor)  # fmt: skip

@@ -6,12 +6,14 @@ move values to and from such indices, are each other's gradient.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, Literal, overload
 
 import numpy as np
 
 from tdt._backend.layout import empty_output, to_layout_of
+from tdt._backend.waiting import repeatable
 from tdt._backend.windows import output_sizes
 from tdt._core.dtype import FLOATING, REAL, REAL_NUMBERS, check_category
 from tdt._core.tensor import Tensor
@@ -33,9 +35,9 @@ from tdt._ops._common import Ints
 from tdt._ops.nn._pooling import check_size, framed, full_size, place, plain_windows, window_of
 from tdt._ops.nn._windows import offsets, reached
 from tdt.autograd._autocast import by_rank_of_pool
-from tdt.autograd._dispatch import record_results
 from tdt.autograd._node_names import by_windows, node_name
 from tdt.autograd._op import Op, op
+from tdt.autograd._record import record_results
 from tdt.autograd._remembered import calls_by_shape
 
 
@@ -111,6 +113,7 @@ def _(g, x, kernel, stride, padding, dilation, ceil_mode):
 
 
 @_max_pool.fast_vjp("x")
+@repeatable
 def _(xp, g, x, out, kernel, stride, padding, dilation, ceil_mode):
     """The first cell in each window that equals the maximum takes the gradient; where there is NaN, the last NaN."""
     how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation, "ceil_mode": ceil_mode}
@@ -162,17 +165,21 @@ def max_pool_with_indices(xp, x, *, kernel, stride, padding, dilation, ceil_mode
     frame = framed(xp, x, full, padding, _lowest(x.dtype))
     out, indices = empty_output(xp, shape, x.dtype, x), empty_output(xp, shape, np.int64, x)
     out[...] = _lowest(x.dtype)
-    for count, k in enumerate(offsets(kernel)):
+    few = xp is np and math.prod(shape[2:]) <= MAX_CACHED
+    where, first = (_where, _first) if few else (_where.__wrapped__, _first.__wrapped__)
+    indices[...] = first(xp, size, shape[2:], stride, padding, dilation)
+    for k in offsets(kernel):
         cells = frame[reached(k, stride, dilation, shape[2:])]
-        where = _where(xp, k, size, shape[2:], stride, padding, dilation)
-        if count == 0:
-            indices[...] = _first(xp, size, shape[2:], stride, padding, dilation)
         better = (cells > out) | (cells != cells)
         xp.copyto(out, cells, where=better)
-        xp.copyto(indices, xp.broadcast_to(where, shape), where=better)
+        xp.copyto(indices, where(xp, k, size, shape[2:], stride, padding, dilation), where=better)
     return out, indices
 
 
+MAX_CACHED = 1 << 12  # windows of an image whose indices are kept for the next call
+
+
+@functools.lru_cache(256)
 def _where(xp: Any, k: tuple, size: tuple, out: tuple, stride: tuple, padding: tuple, dilation: tuple) -> Any:
     """For every window, the flat index into the input of kernel cell `k`."""
     flat: Any = 0
@@ -182,6 +189,7 @@ def _where(xp: Any, k: tuple, size: tuple, out: tuple, stride: tuple, padding: t
     return flat
 
 
+@functools.lru_cache(64)
 def _first(xp: Any, size: tuple, out: tuple, stride: tuple, padding: tuple, dilation: tuple) -> Any:
     """For every window, the flat index of its first cell inside of the input."""
     flat: Any = 0

@@ -17,7 +17,7 @@ from tdt._core.tensor import Tensor
 from tdt._kernels import chosen, enabled, float_columns, float_rows, for_arrays, kernel
 from tdt._kernels._formulas import FLOAT32
 from tdt._ops._common import wrap_dim
-from tdt._ops.elementwise._front import tensor_argument
+from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.reduce._along import of_columns
 from tdt.autograd._fast_path import FastPath
 from tdt.autograd._op import Op, finish, op
@@ -145,6 +145,7 @@ def softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Tensor 
     if dtype is None and out is None and (result := _fast_softmax(input, dim, None)) is not None:
         return result
     input = _as_dtype("softmax", input, dtype)
+    refuse_out(out, input)
     return finish(_softmax, out, input, dim=wrap_dim(dim, input.ndim))
 
 
@@ -166,6 +167,7 @@ def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Ten
     if dtype is None and out is None and (result := _fast_log_softmax(input, dim, None)) is not None:
         return result
     input = _as_dtype("log_softmax", input, dtype)
+    refuse_out(out, input)
     return finish(_log_softmax, out, input, dim=wrap_dim(dim, input.ndim))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 
 import ml_dtypes
@@ -12,6 +13,7 @@ from tdt._core.dtype import dtype as Dtype
 LOWEST = -(2**63)
 
 
+@functools.cache
 def last_of(dtype: Dtype) -> int:
     """The largest integer of an integer dtype, or up to which a floating one holds them all."""
     if dtype.category == _dtype.BOOL:
@@ -19,6 +21,16 @@ def last_of(dtype: Dtype) -> int:
     if dtype.category == _dtype.INT:
         return _dtype.iinfo(dtype).max
     return 2 ** _digits(dtype)
+
+
+LIMITS = {kind: (_dtype.iinfo(kind).min, _dtype.iinfo(kind).max) for kind in (_dtype.int64, _dtype.int32)}
+LIMITS |= {_dtype.float32: (-(2**24), 2**24), _dtype.float64: (-(2**53), 2**53)}
+
+
+def fits(dtype: Dtype, low: int, high: int) -> bool:
+    """Whether `dtype` is a common one that holds all numbers in the range [low, high), which is not empty."""
+    limits = LIMITS.get(dtype)
+    return limits is not None and limits[0] <= low < high <= limits[1]
 
 
 def ends_of(dtype: Dtype, low: int, high: int | None) -> tuple[int, int]:
@@ -37,6 +49,8 @@ def ends_of(dtype: Dtype, low: int, high: int | None) -> tuple[int, int]:
         _check_bounds(dtype, low, last)
         return low, last + 1
     high = int(high)
+    if fits(dtype, low, high):
+        return low, high
     if low >= high:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     low, high = _from(dtype, low), _to(dtype, high)

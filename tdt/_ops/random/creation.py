@@ -6,8 +6,11 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 import tdt._random as _random
 from tdt import _backend
+from tdt._backend.device import CPU, as_device
 from tdt._core import dtype as _dtype
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.calls import front
@@ -17,18 +20,23 @@ from tdt._core.dtype import dtype as Dtype
 from tdt._core.layout import layout as Layout
 from tdt._core.memory_format import memory_format as MemoryFormat
 from tdt._core.methods import method
-from tdt._core.mode import no_grad, values_read
+from tdt._core.mode import no_grad, state, values_read
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import Device, Ints
-from tdt._ops.random._ranges import last_of
-from tdt._ops.random.fill import bernoulli_, check, normal_, random_, uniform_
+from tdt._ops.random._ranges import fits, last_of
+from tdt._ops.random.fill import FILLS, bernoulli_, check, normal_, random_, uniform_
 from tdt._random import Generator, generator_for
+from tdt.autograd._inplace import is_plain
 from tdt.autograd._op import finish, op
 
 __all__ = [
     "bernoulli", "binomial", "multinomial", "normal", "poisson", "rand", "rand_like", "randint", "randint_like", "randn",
     "randn_like", "randperm",
 ]  # fmt: skip
+
+
+STANDARD = 0.0, 1.0  # the numbers of `rand` and `randn`
+DRAWN = frozenset((_dtype.float32, _dtype.float64))
 
 
 def _random_tensor(
@@ -41,7 +49,14 @@ def _random_tensor(
                 f"dtype {SCALAR_NAMES[dtype]} does not match dtype of out parameter ({SCALAR_NAMES[out.dtype]})"
             )
         dtype, device = out.dtype, out.device
+    if out is generator is device is None and not requires_grad and state.fast_record is not None:
+        kind = _dtype.get_default_dtype() if dtype is None else dtype
+        if (fits(kind, *numbers) if how == "integers" else kind in DRAWN) and as_device(None) is CPU:
+            array = np.empty(shape, kind.np)
+            return wrap(FILLS[how](_random.default_generator, shape, kind.np, *(numbers or STANDARD), out=array))
     fill = random_ if how == "integers" else uniform_ if how == "uniform" else normal_
+    if out is not None and out._a.shape == shape and not out.requires_grad:  # in the order of its memory
+        return fill(out, *numbers, generator=generator)
     result = fill(make("empty", shape, None, dtype, device), *numbers, generator=generator)
     return _finished(result._a, requires_grad) if out is None else _into(out, result)
 
@@ -151,13 +166,14 @@ def _random_like(input: Tensor, fill: Callable[..., Tensor], numbers: tuple, gen
 @front
 def rand_like(
     input: Tensor, *, generator: Generator | None = None, dtype: Dtype | None = None, layout: Layout | None = None,
-    device: Device = None, requires_grad: bool = False, memory_format: MemoryFormat | None = None,
+    device: Device = None, requires_grad: bool = False, pin_memory: bool = False,
+    memory_format: MemoryFormat | None = None,
 ) -> Tensor:  # fmt: skip
     """Random numbers, uniform on [0, 1), with the shape, dtype, device and memory order of `input`.
 
     Args:
         dtype, device, memory_format: used instead of the input's.
-        layout: has no effect.
+        layout, pin_memory: have no effect.
     Shape: input (*); result the same.
 
     >>> import tdt
@@ -170,13 +186,14 @@ def rand_like(
 @front
 def randn_like(
     input: Tensor, *, generator: Generator | None = None, dtype: Dtype | None = None, layout: Layout | None = None,
-    device: Device = None, requires_grad: bool = False, memory_format: MemoryFormat | None = None,
+    device: Device = None, requires_grad: bool = False, pin_memory: bool = False,
+    memory_format: MemoryFormat | None = None,
 ) -> Tensor:  # fmt: skip
     """Random numbers from the standard normal distribution, with the shape, dtype, device and memory order of `input`.
 
     Args:
         dtype, device, memory_format: used instead of the input's.
-        layout: has no effect.
+        layout, pin_memory: have no effect.
     Shape: input (*); result the same.
 
     >>> import tdt
@@ -190,14 +207,14 @@ def randn_like(
 def randint_like(
     input: Tensor, *ends: int, low: int = 0, high: int | None = None, generator: Generator | None = None,
     dtype: Dtype | None = None, layout: Layout | None = None, device: Device = None, requires_grad: bool = False,
-    memory_format: MemoryFormat | None = None,
+    pin_memory: bool = False, memory_format: MemoryFormat | None = None,
 ) -> Tensor:  # fmt: skip
     """Random integers on [low, high) like `input`: `randint_like(input, high)` or `randint_like(input, low, high)`.
 
     Args:
         ends: positional `low` (0 if left out) and `high`.
         dtype, device, memory_format: used instead of the input's.
-        layout: has no effect.
+        layout, pin_memory: have no effect.
     Shape: input (*); result the same.
     Raises:
         TypeError: when `high` is missing.
@@ -240,7 +257,8 @@ def randperm(
     kind = out.dtype if out is not None else _dtype.int64 if dtype is None else dtype
     if kind.category not in (_dtype.INT, _dtype.FLOAT):
         raise NotImplementedError(f"\"randperm\" not implemented for '{SCALAR_NAMES[kind]}'")
-    if n - 1 > last_of(kind):
+    # PyTorch compares with the largest number of bfloat16: beyond 256 several numbers of the permutation become equal.
+    if kind is not _dtype.bfloat16 and n - 1 > last_of(kind):
         raise RuntimeError(f"n cannot be greater than {last_of(kind) + 1} for {SCALAR_NAMES[kind]} type. Got {n}")
     target = make("empty", shape, None, kind, device if out is None else out.device)
     if target.is_meta:
@@ -367,6 +385,10 @@ def multinomial(
     >>> tdt.multinomial(tdt.tensor([0.0, 3.0, 0.0]), 2, replacement=True)
     tensor([1, 1])
     """
+    if out is None and is_plain(input) and num_samples.__class__ is int and num_samples > 1 and replacement is True:
+        if input._a.ndim in (1, 2) and input._a.dtype.char in "fd" and input._a.shape[-1] <= 1 << 24:
+            gen = generator_for(generator, CPU)
+            return wrap(_random.multinomial(gen, input._a, num_samples, replacement))
     check(input.ndim in (1, 2), f"prob_dist must be 1 or 2 dim, got {input.ndim}")
     if input.dtype.category != _dtype.FLOAT:
         raise RuntimeError(

@@ -10,21 +10,27 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 import tdt._random as _random
 from tdt import _backend
 from tdt._core import dtype as _dtype
 from tdt._core.creation import zeros_like
 from tdt._core.dtype import SCALAR_NAMES
+from tdt._core.float8 import KINDS
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops.random._ranges import ends_of
-from tdt._random import Generator, generator_for
+from tdt._random import Generator, default_generator, generator_for
+from tdt._random.draws import WHOLE
 from tdt.autograd._in_place_methods import overwrite
+from tdt.autograd._inplace import is_plain
 from tdt.autograd._op import op
 
 # How `random_fill` draws: (generator, shape, NumPy dtype, *numbers) → array.
 FILLS: dict[str, Callable[..., Any]] = {
     "uniform": _random.uniform,
+    "normal": _random.normal,
     "exponential": _random.exponential,
     "log_normal": _random.log_normal,
     "cauchy": _random.cauchy,
@@ -33,6 +39,10 @@ FILLS: dict[str, Callable[..., Any]] = {
     "full_range": _random.full_range,
     "bernoulli": lambda gen, shape, dtype, p: _random.bernoulli(gen, shape, p).astype(dtype),
 }
+SMALLEST_MAX = 16.0  # ends of an interval up to it fit in every dtype
+WRITERS = {"uniform", "normal", "integers"}  # which take a contiguous array to write to
+# Names of nodes that do not follow from those in FILLS.
+NODES = {"bernoulli": "BernoulliBackward2", "full_range": "RandomBackward2", "integers": "RandomBackward0"}
 # What PyTorch calls each kernel in `"…" not implemented for 'Long'`, and which categories of dtype it takes.
 KERNELS = {
     "uniform": ("check_uniform_bounds", _dtype.FLOATING_AND_COMPLEX),
@@ -45,13 +55,22 @@ KERNELS = {
 }
 
 
-@op(name="random_fill", promote=(), computes=False, random=True, shape=lambda x, **how: x)
+# Distributions for which PyTorch does not look at the dtype of an empty tensor.
+ANY_EMPTY = {"normal", "log_normal", "exponential", "geometric", "bernoulli", "full_range"}
+
+
+def _fill_name(node: Any) -> str:
+    how = node.attributes["how"]
+    return NODES.get(how) or "".join(part.capitalize() for part in how.split("_")) + "Backward0"
+
+
+@op(name="random_fill", node=_fill_name, promote=(), computes=False, random=True, shape=lambda x, **how: x)
 def _fill(xp: ModuleType, x: Any, *, how: str, numbers: tuple, generator: Generator | None) -> Any:
     gen = generator_for(generator, _backend.device_of(x))
     dense = x.flags.c_contiguous
     if how == "normal":
         mean, std = numbers
-        values = _random.normal(gen, x.shape, x.dtype, mean, std, dense)
+        values = _random.normal(gen, x.shape, x.dtype, mean, std, dense=dense)
     else:
         values = FILLS[how](gen, x.shape, x.dtype, *numbers)
     if dense:
@@ -66,8 +85,22 @@ _fill.vjp("x")(lambda g: zeros_like(g))
 
 def _fill_random(x: Tensor, how: str, *numbers: Any, generator: Generator | None) -> Tensor:
     """Overwrite `x` with random numbers; NotImplementedError for a dtype that the distribution does not support."""
-    if how in KERNELS and x.dtype.category not in KERNELS[how][1]:
+    plain = is_plain(x)
+    if not x._a.size and how in ANY_EMPTY:
+        return overwrite(x, x.detach())
+    if not (plain and x._a.dtype in WHOLE) and how in KERNELS and x.dtype.category not in KERNELS[how][1]:
         raise NotImplementedError(f"\"{KERNELS[how][0]}\" not implemented for '{SCALAR_NAMES[x.dtype]}'")
+    if plain and x._a.dtype not in KINDS:  # the op refuses float8
+        a = x._a
+        gen = default_generator if generator is None else generator_for(generator, _backend.device_of(a))
+        if how in WRITERS:
+            values = FILLS[how](gen, a.shape, a.dtype, *numbers, out=a)
+        else:
+            values = FILLS[how](gen, a.shape, a.dtype, *numbers)
+        if values is not a:
+            np.copyto(a, values)
+        x._st.bump_version()
+        return x
     return _fill.inplace(x, how=how, numbers=numbers, generator=generator)
 
 
@@ -91,12 +124,15 @@ def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Ge
     >>> bool(((x >= 2) & (x < 3)).all())
     True
     """
-    check(from_ <= to, f"uniform_ expects to return a [from, to) range, but found from={from_:g} > to={to:g}")
-    if self.dtype.category >= _dtype.FLOAT:
+    if not from_ <= to:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={from_:g} > to={to:g}")
+    if not -SMALLEST_MAX <= from_ <= to <= SMALLEST_MAX and self.dtype.category >= _dtype.FLOAT:
         limit = _dtype.finfo(self.dtype).max
         for name, end in (("from", from_), ("to", to)):
-            check(-limit <= end <= limit, f"{name} is out of bounds for {self.dtype}: {end:g}")
-        check(to - from_ <= limit, f"uniform_ expects to-from <= {limit:g}, but found to={to:g} and from={from_:g}")
+            if not -limit <= end <= limit:
+                raise RuntimeError(f"{name} is out of bounds for {self.dtype}: {end:g}")
+        if not to - from_ <= limit:
+            raise RuntimeError(f"uniform_ expects to-from <= {limit:g}, but found to={to:g} and from={from_:g}")
     return _fill_random(self, "uniform", float(from_), float(to), generator=generator)
 
 
@@ -116,7 +152,8 @@ def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Gen
     >>> bool(4.9 < x.mean() < 5.1)
     True
     """
-    check(std >= 0, f"normal expects std >= 0.0, but found std {std:g}")
+    if not std >= 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
     return _fill_random(self, "normal", float(mean), float(std), generator=generator)
 
 
@@ -134,7 +171,8 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
     >>> bool(0.9 < x.mean() < 1.1)
     True
     """
-    check(std > 0, f"log_normal_ expects std > 0.0, but found std={std:g}")
+    if not std > 0:
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std:g}")
     return _fill_random(self, "log_normal", float(mean), float(std), generator=generator)
 
 
@@ -151,7 +189,8 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
     >>> bool((x >= 0).all()), bool(0.4 < x.mean() < 0.6)
     (True, True)
     """
-    check(lambd > 0, f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
+    if not lambd > 0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
     _check_floating(self, "Exponential")
     return _fill_random(self, "exponential", float(lambd), generator=generator)
 
@@ -171,7 +210,8 @@ def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator:
     >>> bool(4.9 < x.median() < 5.1)
     True
     """
-    check(sigma > 0, f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
+    if not sigma > 0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
     _check_floating(self, "Cauchy")
     return _fill_random(self, "cauchy", float(median), float(sigma), generator=generator)
 
@@ -190,26 +230,28 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     >>> bool((x >= 1).all()), bool(1.8 < x.mean() < 2.2)
     (True, True)
     """
-    check(0 < p < 1, f"geometric_ expects p to be in (0, 1), but got p={p:g}")
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
     return _fill_random(self, "geometric", float(p), generator=generator)
 
 
 def _check_floating(x: Tensor, name: str) -> None:
     check(
-        x.dtype.category == _dtype.FLOAT,
+        x.dtype.category == _dtype.FLOAT or (not x._a.size and name == "Exponential"),
         f"{name} distribution is a continuous probability distribution. dtype must be a floating point but you "
         f"specified {SCALAR_NAMES[x.dtype]}",
     )
 
 
 @method()
-def random_(self: Tensor, *ends: int | None, generator: Generator | None = None) -> Tensor:
+def random_(self: Tensor, *ends: int | None, to: int | None = None, generator: Generator | None = None) -> Tensor:
     """Fill with random integers: `random_(high)` on [0, high), `random_(low, high)` on [low, high).
 
     Without arguments up to the largest value of an integer dtype, or as far as a floating-point one holds every integer.
 
     Args:
         ends: `high`, or `low` and `high`; None for `high` goes as far as the dtype does.
+        to: `high`.
     Shape: self (*); result the same tensor.
     Raises:
         RuntimeError: when low >= high, or the dtype cannot hold the range.
@@ -219,6 +261,8 @@ def random_(self: Tensor, *ends: int | None, generator: Generator | None = None)
     >>> tdt.empty(2).random_(3, 4)
     tensor([3., 3.])
     """
+    if to is not None:
+        ends = (*ends, to)
     if not ends:
         if self.dtype in (_dtype.uint16, _dtype.uint32, _dtype.uint64):
             raise NotImplementedError(f"\"random_kernel_cpu\" not implemented for '{SCALAR_NAMES[self.dtype]}'")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -149,7 +150,15 @@ _cummin = _cumulative_extreme_op("cummin", lambda a, b: a <= b)
 def _extremes_path(record: Op, name: str) -> FastPath:
     """The fast path with the arguments (dim, True)."""
     find = lambda dtype, _: _kernels.row_scan(name, dtype)  # noqa: E731
-    return along_path(record, find, lambda dtype: (dtype, np.int64), scannable, "keepdim")
+
+    def takes(shape: tuple[int, ...]) -> bool:
+        """Others than long rows of many elements, of which the op's own kernel takes several elements at a time."""
+        return scannable(shape) and (shape[-1] < FEW or math.prod(shape) < FEW**2)
+
+    return along_path(record, find, lambda dtype: (dtype, np.int64), takes, "keepdim")
+
+
+FEW = 64
 
 
 _short_cummax, _short_cummin = _extremes_path(_cummax, "cummax"), _extremes_path(_cummin, "cummin")

@@ -133,10 +133,13 @@ def aminmax(
     >>> tdt.aminmax(tdt.tensor([1, 5, 3])).max
     tensor(5)
     """
-    dims = wrap_dims(dim, input.ndim)
-    refuse_empty("aminmax", input, dims)
-    options = {"dim": dims, "keepdim": keepdim}
-    results: tuple[Any, ...] = _amin(input, **options), _amax(input, **options)
+    if not input._a.size:
+        refuse_empty("aminmax", input, wrap_dims(dim, input.ndim))
+    over = () if dim is None else dim
+    low, high = _short_amin(input, over, keepdim), _short_amax(input, over, keepdim)
+    if low is None or high is None:
+        low, high = amin(input, over, keepdim), amax(input, over, keepdim)
+    results: tuple[Any, ...] = low, high
     if out is not None:
         results = tuple([store_into(t, r, exact=True) for t, r in zip(out, results, strict=True)])
     return return_type("aminmax", ("min", "max"))(*results)

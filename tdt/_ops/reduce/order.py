@@ -13,7 +13,6 @@ import numpy as np
 from tdt import _kernels
 from tdt._backend.scatter import accumulate
 from tdt._core import dtype as _dtype
-from tdt._core.calls import front
 from tdt._core.dtype import REAL, REAL_NUMBERS
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
@@ -21,7 +20,7 @@ from tdt._core.writing import refuse_shared
 from tdt._ops._common import keep, wrap_dim
 from tdt._ops.elementwise._front import check_operands, tensor_argument
 from tdt._ops.elementwise.arithmetic import maximum, minimum
-from tdt._ops.reduce._along import Prepared, choice_path, scannable, sortable
+from tdt._ops.reduce._along import Prepared, choice_path, last, scannable, sortable
 from tdt._ops.reduce._selection import _add_gather_rule, _check_out_values, _pair, _take, named
 from tdt._ops.reduce.extremes import _amax, _amin, _short_amax, _short_amin, among_ties
 from tdt._ops.reduce.reductions import refuse_empty
@@ -304,15 +303,16 @@ def _mode_place(xp: ModuleType, x: Any, dim: int) -> Any:
     begins[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
     # How many equal elements there are up to each; the first of the largest numbers ends the smallest most frequent value.
     run = place - accumulate(xp, xp.maximum, xp.where(begins, place, 0), ordered.ndim - 1)
-    last = xp.take_along_axis(order, run.argmax(-1)[..., None], -1)
-    return xp.moveaxis(last, -1, dim)
+    found = xp.take_along_axis(order, run.argmax(-1)[..., None], -1)
+    return xp.moveaxis(found, -1, dim)
 
 
 _mode = _index_op("mode", _mode_place, REAL)
+_short_mode = choice_path(_mode, lambda dtype, n: _kernels.row_order("mode", dtype), sortable)
 
 
 @method()
-@front
+@takes(lambda dim=-1, keepdim=False: (_short_mode, dim, keepdim), named("mode"))
 def mode(
     input: Tensor, dim: int = -1, keepdim: bool = False, *, out: tuple[Tensor, Tensor] | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -347,8 +347,28 @@ def _kthvalue(xp: ModuleType, x: Any, *, k: int, dim: int, keepdim: bool = False
 _add_gather_rule(_kthvalue)
 
 
+def _prepare_kth(dtype: Any, shape: tuple[int, ...], which: tuple[int, int], keepdim: bool) -> Prepared:
+    """The short way with the arguments ((k, dim), keepdim)."""
+    (k, dim), ndim = which, len(shape)
+    d = wrap_dim(dim, ndim)
+    function = _kernels.row_order("kth", dtype) if ndim and 1 <= k <= shape[d] else None
+    lead = (*shape[:d], *shape[d + 1 :])
+    if function is None or not sortable((*lead, shape[d])):
+        return None
+    order, rank = last(d, ndim) or (*range(ndim),), np.array(k - 1, np.int64)
+
+    def compute(a: Any) -> Any:
+        found = function(a.transpose(order), rank)
+        return tuple([np.expand_dims(r, d) for r in found]) if keepdim else found
+
+    return compute, {"k": k, "dim": d, "keepdim": keepdim}
+
+
+_short_kth = FastPath(_kthvalue, _prepare_kth)
+
+
 @method()
-@front
+@takes(lambda k, dim=-1, keepdim=False: (_short_kth, (k, dim), keepdim), named("kthvalue"))
 def kthvalue(
     input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: tuple[Tensor, Tensor] | None = None
 ) -> tuple[Tensor, Tensor]:

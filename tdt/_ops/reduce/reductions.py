@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend, _kernels
+from tdt._backend.waiting import ends_by_formula
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import FLOAT, FLOATING, FLOATING_AND_COMPLEX, REAL, SCALAR_NAMES
 from tdt._core.dtype import dtype as Dtype
@@ -107,7 +108,7 @@ def _(g: Tensor, x_shape: tuple[int, ...], dim: AllDims, keepdim: bool) -> Tenso
     return keep(g, dim, x_shape, keepdim).expand(x_shape)
 
 
-_sum.fast_vjp("x")(spread)
+_sum.fast_vjp("x")(ends_by_formula(spread))
 _short_sum = fold_path(_sum, sum_name, _sum_type, by_shape=True)
 
 
@@ -127,6 +128,8 @@ def sum(
     >>> tdt.sum(tdt.tensor([[1, 2], [3, 4]]), 0)
     tensor([4, 6])
     """
+    if dtype is None and isinstance(out, Tensor):
+        dtype = out.dtype
     x = tensor_argument("sum", input) if dtype is None else input.to(dtype)
     return finish(_sum, out, x, dim=wrap_dims(dim, x._a.ndim), keepdim=keepdim, dtype=_integral(dtype))
 
@@ -185,10 +188,11 @@ def _float_only(name: str, x: Tensor) -> None:
 
 
 @op(dtypes=FLOATING_AND_COMPLEX, packed=True, node=by_dim("Mean"), fold="mean")
+@ends_by_formula
 def _mean(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False) -> Any:
     n = x.size if dim is None else count(x.shape, dim)
     fast = _kernels.folded("mean", x, dim, keepdim, None, n)
-    return _backend.total(x, dim, None, keepdim) / (n or math.nan) if fast is None else fast
+    return _kernels.quotient(_backend.total(x, dim, None, keepdim), n or math.nan) if fast is None else fast
 
 
 @_mean.vjp("x")
@@ -197,8 +201,9 @@ def _(g: Tensor, x_shape: tuple[int, ...], dim: AllDims, keepdim: bool) -> Tenso
 
 
 @_mean.fast_vjp("x")
+@ends_by_formula
 def _(xp: ModuleType, g: Any, x_shape: tuple[int, ...], dim: AllDims, keepdim: bool) -> Any:
-    return spread(xp, xp.asarray(g / (count(x_shape, dim) or math.nan)), x_shape, dim, keepdim)
+    return spread(xp, xp.asarray(_kernels.quotient(g, count(x_shape, dim) or math.nan)), x_shape, dim, keepdim)
 
 
 _short_mean = fold_path(_mean, float_fold("mean"))
@@ -346,8 +351,9 @@ def prod(
     >>> tdt.prod(tdt.tensor([2, 3, 4]))
     tensor(24)
     """
-    tensor_argument("prod", input)
-    x = input if dtype is None else input.to(dtype)
+    if dtype is None and isinstance(out, Tensor):
+        dtype = out.dtype
+    x = tensor_argument("prod", input) if dtype is None else input.to(dtype)
     return finish(_prod, out, x, dim=wrap_dims(dim, x.ndim), keepdim=keepdim, dtype=_integral(dtype))
 
 

@@ -118,7 +118,7 @@ def bucketize(
     """
     if boundaries.ndim != 1:
         raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
-    return _search(boundaries, input, out_int32, right, None, out)
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right, out=out)
 
 
 def _search(edges: Tensor, x: Any, small: bool, right: bool, order: Any, out: Tensor | None) -> Tensor:
@@ -168,8 +168,14 @@ def _check_search(name: str, edges: Tensor, x: Tensor, order: Tensor | None) -> 
         raise RuntimeError(f"{name}: sorter index out of range")
 
 
+MOST_PAIRS = 1 << 14  # elements of which each is compared with each in less time than they are sorted in
+
+
 @op(broadcasts=False, dtypes=REAL_NUMBERS)
 def _isin(xp: ModuleType, x: Any, tests: Any, *, invert: bool) -> Any:
+    if xp is np and x.size * tests.size <= MOST_PAIRS:
+        found = (x[..., None] == tests.reshape(-1)).any(-1)
+        return np.logical_not(found) if invert else found
     return xp.isin(x, tests, invert=invert)
 
 

@@ -86,7 +86,9 @@ def sort(
 
 @method()
 @front
-def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
+def argsort(
+    input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Tensor | None = None
+) -> Tensor:
     """Indices that put the elements in order along `dim`; nan counts as larger than all numbers.
 
     Args:
@@ -97,10 +99,11 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
     >>> tdt.argsort(tdt.tensor([3, 1, 2]))
     tensor([1, 2, 0])
     """
-    if (fast := _short_sort(input, dim, descending)) is not None:
+    if out is None and (fast := _short_sort(input, dim, descending)) is not None:
         return fast[1]
     tensor_argument("argsort", input)
-    return sort(input.detach(), dim, descending)[1]
+    indices = sort(input.detach(), dim, descending)[1]
+    return indices if out is None else store_into(out, indices, exact=True)
 
 
 @method()

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+import numpy as np
+
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import SCALAR_NAMES
 from tdt._core.methods import function_alias, method
-from tdt._core.tensor import Tensor
+from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import store_into, with_out, wrap_dim
 from tdt._ops.linalg.norms import vector_norm
 from tdt._ops.reduce.cumulative import neighbours
 from tdt._ops.shape.views import slice_along
-from tdt.autograd._arrays import as_tensor, compute, on_arrays
+from tdt.autograd._arrays import as_tensor, compute, on_arrays, unrecorded
 from tdt.autograd._autocast import autocast
 from tdt.autograd._in_place_methods import by_copy
 from tdt.autograd._op_table import OPS
@@ -94,18 +96,24 @@ def _quantile(
     rows = x.reshape(-1) if d is None else x.movedim(d, -1) if x.ndim else x.reshape(1)
     if not rows.numel():
         raise RuntimeError(f"{name}() input tensor must be non-empty")
-    found = _at_ranks(rows.sort(-1)[0], q.reshape(-1), interpolation, skip_nan=name == "nanquantile")  # (…, quantiles)
     keepdim_shape = [1] * x.ndim if d is None else [1 if k == d else n for k, n in enumerate(x.shape)]
     shape = keepdim_shape if keepdim else list(rows.shape[:-1]) if d is not None else []
-    result = found.movedim(-1, 0).reshape([*q.shape, *shape])
+    ordered, skip_nan = rows.sort(-1)[0], name == "nanquantile"
+    if unrecorded(ordered) and unrecorded(q):
+        array = _array_at_ranks(ordered._a, q._a.reshape(-1), interpolation, skip_nan)  # (…, quantiles)
+        result = as_tensor(array.transpose(-1, *range(array.ndim - 1)).reshape([*q.shape, *shape]))
+    else:
+        found = _at_ranks(ordered, q.reshape(-1), interpolation, skip_nan)
+        result = found.movedim(-1, 0).reshape([*q.shape, *shape])
     return result if out is None else store_into(out, result.contiguous())
 
 
 def _checked_q(name: str, x: Tensor, q: Any, interpolation: str) -> Tensor:
-    if not isinstance(q, Tensor):
+    is_tensor = isinstance(q, Tensor)
+    if not is_tensor:
         if not 0 <= q <= 1:
             raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q:g}")
-        q = x.new_tensor(float(q))
+        q = wrap(np.array(q, x._a.dtype)) if x._a.__class__ is np.ndarray else x.new_tensor(float(q))
     if q.ndim > 1:
         raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
     if x.dtype not in (_dtype.float32, _dtype.float64):
@@ -116,7 +124,7 @@ def _checked_q(name: str, x: Tensor, q: Any, interpolation: str) -> Tensor:
         raise RuntimeError(
             f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
         )
-    if not bool(((q >= 0) & (q <= 1)).all()):
+    if is_tensor and not bool(((q >= 0) & (q <= 1)).all()):
         raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
     return q
 
@@ -137,6 +145,26 @@ def _at_ranks(rows: Tensor, q: Tensor, interpolation: str, skip_nan: bool) -> Te
         return values
     weight = rank - below if interpolation == "linear" else rank.new_full(rank.shape, 0.5)
     return values.lerp(rows.gather(-1, rank.ceil().to(_dtype.int64)), weight)
+
+
+def _array_at_ranks(rows: np.ndarray, q: np.ndarray, interpolation: str, skip_nan: bool) -> np.ndarray:
+    """`_at_ranks` of arrays."""
+    n, dtype = rows.shape[-1], rows.dtype
+    if skip_nan:
+        count = n - np.isnan(rows).sum(-1, keepdims=True)
+        rank = q * np.maximum(count - 1, 0).astype(dtype)
+    else:
+        rank = np.where(np.isnan(rows[..., -1:]), dtype.type(n - 1), q * dtype.type(n - 1))
+    if interpolation in ("lower", "higher", "nearest"):
+        rank = {"lower": np.floor, "higher": np.ceil, "nearest": np.rint}[interpolation](rank)
+    below = rank.astype(np.int64)
+    flat = rows.reshape(-1)
+    first = np.arange(0, flat.size, n).reshape((*rows.shape[:-1], 1))  # element of each row
+    values = flat.take(first + below)
+    if interpolation not in ("linear", "midpoint"):
+        return values
+    weight = rank - below.astype(dtype) if interpolation == "linear" else np.full(rank.shape, 0.5, dtype)
+    return compute(OPS["lerp"], values, flat.take(first + np.ceil(rank).astype(np.int64)), weight)
 
 
 @method()

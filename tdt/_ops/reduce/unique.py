@@ -22,13 +22,17 @@ from tdt.autograd._op import op
 __all__ = ["unique", "unique_consecutive"]
 
 
+TABLE = 1 << 10  # integers from which a table of them is tried
 SORTED = 1 << 14  # integers that NumPy sorts and finds again sooner than they are sorted with their indices
 
 
 @op(dtypes=REAL, data_dependent=True, outputs=("values", "inverse", "counts"))
 def _unique(xp: ModuleType, x: Any, *, dim: int | None = None, rest: bool = True) -> Any:
     """rest: whether inverse and counts are computed; else they are empty."""
-    if xp is np and dim is None and x.size and x.dtype.kind in "iub" and (not rest or x.size < SORTED):
+    integers = xp is np and dim is None and x.size and x.dtype.kind in "iub"
+    if integers and x.size >= TABLE and (found := _by_table(x, rest)) is not None:
+        return found
+    if integers and (not rest or x.size < SORTED):
         return _of_runs(xp, np.sort(x, axis=None), lambda values, begins: _places(values, x), rest)
     order = _kernels.argsorted(x.reshape(-1), 0, False) if dim is None else None
     if order is None:
@@ -42,15 +46,33 @@ def _unique(xp: ModuleType, x: Any, *, dim: int | None = None, rest: bool = True
     return _of_runs(xp, x.reshape(-1).take(order), inverse, rest)
 
 
+def _by_table(x: np.ndarray, rest: bool) -> tuple[Any, Any, Any] | None:
+    """`_unique` of integers that lie so close together that a table of all between them is not longer than x; else None."""
+    low, high = x.min(), x.max()
+    if int(high) - int(low) >= x.size:
+        return None
+    lifted = _above(x.reshape(-1), low)
+    counts = np.bincount(lifted)
+    places = counts.nonzero()[0]
+    values = places.astype(x.dtype) + low if x.dtype.kind == "u" else (places + int(low)).astype(x.dtype)
+    if not rest:
+        return values, places[:0], places[:0]
+    return values, ((counts > 0).cumsum() - 1)[lifted].reshape(x.shape), counts[places]
+
+
+def _above(x: np.ndarray, low: Any) -> np.ndarray:
+    """How far integers lie above the least one."""
+    return (x - low).astype(np.int64) if x.dtype.kind == "u" else x.astype(np.int64) - int(low)
+
+
 def _places(values: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Where in the ascending `values` the integers x, which are all among them, are: by a table if they lie close together."""
-    low, count = int(values[0]), int(values[-1]) - int(values[0]) + 1
+    low, count = values[0], int(values[-1]) - int(values[0]) + 1
     if count > 4 * x.size:
         return values.searchsorted(x)
     table = np.empty(count, np.int64)
-    lifted = [a - a.dtype.type(low) if a.dtype.kind == "u" else a.astype(np.int64) - low for a in (values, x)]
-    table[lifted[0]] = np.arange(len(values))
-    return table[lifted[1]]
+    table[_above(values, low)] = np.arange(len(values))
+    return table[_above(x, low)]
 
 
 def _of_runs(xp: ModuleType, rows: Any, inverse: Callable[[Any, Any], Any], rest: bool) -> tuple[Any, Any, Any]:

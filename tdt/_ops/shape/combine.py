@@ -133,17 +133,20 @@ def _(x: Any, angle: Any, *, recorded: bool) -> Any:
 
 
 @_polar.vjp("x", "angle")
-def _(needs: tuple[bool, bool], g: Tensor, x: Tensor, angle: Tensor) -> tuple[Tensor | None, Tensor | None]:
+def _(needs: tuple[bool, bool], g: Tensor, out: Tensor) -> tuple[Tensor | None, Tensor | None]:
     real, imag = (g.real, g.imag) if g.is_complex() else (g, g.new_zeros(()))
-    c, s = angle.cos(), angle.sin()
-    return (real * c + imag * s) * x.sign() if needs[0] else None, x * (imag * c - real * s) if needs[1] else None
+    turn = out.sgn() if needs[0] else out
+    return (
+        real * turn.real + imag * turn.imag if needs[0] else None,
+        imag * out.real - real * out.imag if needs[1] else None,
+    )
 
 
 @_polar.fast_vjp("x", "angle")
-def _(xp: ModuleType, needs: tuple[bool, bool], g: Any, x: Any, angle: Any) -> tuple[Any, Any]:
-    c, s = OPS["cos"].forward(xp, angle), OPS["sin"].forward(xp, angle)
-    g_abs = (g.real * c + g.imag * s) * xp.sign(x) if needs[0] else None
-    return g_abs, x * (g.imag * c - g.real * s) if needs[1] else None
+def _(xp: ModuleType, needs: tuple[bool, bool], g: Any, out: Any) -> tuple[Any, Any]:
+    turn = OPS["sgn"].forward(xp, out) if needs[0] else out
+    g_abs = g.real * turn.real + g.imag * turn.imag if needs[0] else None
+    return g_abs, g.imag * out.real - g.real * out.imag if needs[1] else None
 
 
 @front

@@ -17,10 +17,10 @@ from tdt._core.tensor import Tensor, wrap
 from tdt._kernels._threads import PARALLEL
 from tdt._ops._common import store_into, wrap_dim
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
-from tdt._ops.shape.join import atleast_2d, cat
+from tdt._ops.shape.join import atleast_2d, cat, unrecorded_arrays
 from tdt.autograd._arrays import unrecorded
 from tdt.autograd._dispatch import view_of
-from tdt.autograd._in_place_methods import by_copy
+from tdt.autograd._in_place_methods import by_op_of
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import Op, finish, op
 from tdt.autograd._remembered import calls_by_shape
@@ -65,9 +65,11 @@ def _triangle_op(name: str) -> Op:
     """The op of `tril` or `triu`."""
 
     @op(name=name, computes=False, packed=True)
-    def triangle(xp: ModuleType, x: Any, *, diagonal: int = 0) -> Any:
+    def triangle(xp: ModuleType, x: Any, *, diagonal: int = 0, out: Any = None) -> Any:
         height, width = x.shape[-2:]
         edge = diagonal if name == "tril" else diagonal - 1
+        if out is x and _kernels.triangle(x, edge, name == "tril", out) is not None:
+            return out
         if xp is np and (small := _small_triangle(x, diagonal, name == "tril")) is not None:
             return small
         fast = _kernels.triangle(x, edge, name == "tril")
@@ -85,8 +87,12 @@ def _triangle_op(name: str) -> Op:
     def _(x: np.ndarray, *, diagonal: int, recorded: bool) -> Any:
         if _small_triangle(x, diagonal, name == "tril") is None:
             return functools.partial(triangle.forward, np, diagonal=diagonal)
+        kind = x.dtype
+        if kind.char in "fd":
+            inside = _lower(*x.shape[-2:], diagonal if name == "tril" else diagonal - 1) == (name == "tril")
+            return lambda x: _kernels.CHOICES[kind](inside, x)
         mask: Any = _mask(*x.shape[-2:], diagonal if name == "tril" else diagonal - 1, name == "tril", x.dtype)
-        kind, bits = x.dtype, mask.dtype
+        bits = mask.dtype
         return lambda x: (x.view(bits) & mask).view(kind)
 
     triangle.vjp("x")(lambda g, diagonal: triangle(g, diagonal=diagonal))
@@ -97,6 +103,13 @@ def _triangle_op(name: str) -> Op:
 _tril, _triu = _triangle_op("tril"), _triangle_op("triu")
 
 
+def _edge(input: Tensor, diagonal: int = 0) -> tuple[tuple, dict[str, Any]]:
+    """The operands behind `input`, and the attributes, of the op of `tril` or `triu`."""
+    if len(input._a.shape) < 2:
+        raise RuntimeError("tril, triu: input tensor must have at least 2 dimensions")
+    return (), {"diagonal": diagonal}
+
+
 def _triangle(record: Op, name: str, input: Tensor, diagonal: int, out: Tensor | None) -> Tensor:
     if len(input._a.shape) < 2:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
@@ -104,7 +117,7 @@ def _triangle(record: Op, name: str, input: Tensor, diagonal: int, out: Tensor |
     return finish(record, out, input, diagonal=diagonal)
 
 
-@method(in_place=by_copy)
+@method(in_place=by_op_of(_tril, _edge))
 @calls_by_shape
 def tril(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """A copy of a matrix, or of each matrix in a batch, with zeros outside the lower triangle.
@@ -123,7 +136,7 @@ def tril(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
     return _triangle(_tril, "tril", input, diagonal, out)
 
 
-@method(in_place=by_copy)
+@method(in_place=by_op_of(_triu, _edge))
 @calls_by_shape
 def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """A copy of a matrix, or of each matrix in a batch, with zeros outside the upper triangle.
@@ -143,7 +156,7 @@ def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
 
 
 @method()
-@front
+@calls_by_shape
 @node_name("DiagEmbedBackward0")
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Matrices with the last dimension of `input` on their diagonal, zeros elsewhere.
@@ -232,6 +245,9 @@ def block_diag(*tensors: Tensor) -> Tensor:
             raise RuntimeError(
                 f"block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {x.ndim} dimensions"
             )
+    arrays = unrecorded_arrays(tensors)
+    if arrays and all(a.dtype == arrays[0].dtype for a in arrays):
+        return wrap(_blocks([np.atleast_2d(a) for a in arrays]))
     parts = [atleast_2d(x) for x in tensors]
     width, rows, start = sum(x.shape[1] for x in parts), [], 0
     for x in parts:
@@ -240,6 +256,17 @@ def block_diag(*tensors: Tensor) -> Tensor:
         )
         start += x.shape[1]
     return cat(rows)
+
+
+def _blocks(arrays: list[Any]) -> Any:
+    """Matrices of one dtype along the diagonal of one."""
+    out = np.zeros((sum(len(a) for a in arrays), sum(a.shape[1] for a in arrays)), arrays[0].dtype)
+    row = column = 0
+    for a in arrays:
+        m, n = a.shape
+        out[row : row + m, column : column + n] = a
+        row, column = row + m, column + n
+    return out
 
 
 @op(view=True, float8=FLOAT8S)

@@ -267,7 +267,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 
 @method("permute")
-def _permute_method(self: Tensor, *dims: int | Sequence[int]) -> Tensor:
+def _permute_method(self: Tensor, *order: int | Sequence[int], dims: Sequence[int] | None = None) -> Tensor:
     """The dimensions in another order: `x.permute(2, 0, 1)` or `x.permute((2, 0, 1))`.
 
     Shape: self (*); result the same sizes in another order.
@@ -276,7 +276,7 @@ def _permute_method(self: Tensor, *dims: int | Sequence[int]) -> Tensor:
     >>> tdt.zeros(2, 3, 4).permute(2, 0, 1).shape
     tdt.Size([4, 2, 3])
     """
-    return permute(self, cast(Any, dims))
+    return permute(self, cast(Any, order if dims is None else (*order, dims)))
 
 
 @method()

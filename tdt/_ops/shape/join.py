@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, Literal, cast, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from tdt import _backend, _kernels
 from tdt._backend.layout import joined
+from tdt._backend.waiting import repeatable
 from tdt._core import dtype as _dtype
 from tdt._core.calls import TENSOR_TYPES, as_shape, front
 from tdt._core.dtype import FLOAT8S
@@ -20,6 +21,7 @@ from tdt._core.writing import refuse_shared
 from tdt._ops._common import expanded_array, is_int, wrap_dim
 from tdt._ops.shape.views import _expand, _reshape
 from tdt.autograd._dispatch import apply, unary, view_of
+from tdt.autograd._inplace import copy_into
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op
 from tdt.autograd._views import follow
@@ -44,6 +46,8 @@ def in_rows(parts: Sequence[Any], dim: int, contiguous: bool = False) -> Any:
             return None
         length += x.shape[dim]
     out = np.empty((*first.shape[:dim], length, *first.shape[dim + 1 :]), first.dtype)
+    if _kernels.joined_rows(parts, dim, out):
+        return out
     begin, before = 0, (slice(None),) * dim
     for x in parts:
         target = out[(*before, slice(begin, begin + x.shape[dim]))]
@@ -57,6 +61,7 @@ _JOIN = (_kernels.gpu_kernel("place_gpu:join", _kernels.gpu_joined),)
 
 
 @op(broadcasts=False, computes=False, float8=FLOAT8S, sparse_gradients=True)
+@repeatable
 def _cat(xp: ModuleType, *tensors: Any, dim: int) -> Any:
     if xp is np and (small := _kernels.join_arrays(tensors, dim, False)) is not None:
         return small
@@ -108,11 +113,13 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     """
     if out is None and (small := _small(tensors, dim, False)) is not None:
         return small
-    if out is None and dim.__class__ is int and (arrays := _arrays_of(tensors)) is not None:
+    if out is None and dim.__class__ is int and (arrays := unrecorded_arrays(tensors)) is not None:
         try:
             return wrap(_joined(arrays, dim))
         except (ValueError, TypeError):  # the general way raises PyTorch's error, or promotes
             pass
+    if out is not None and copy_into(out, cat, (tensors, dim), {}) is not None:
+        return out
     tensors = _checked("cat", tensors)
     if out is not None:
         refuse_shared(out, *tensors)
@@ -144,7 +151,7 @@ def _small(tensors: Any, dim: Any, new: bool) -> Tensor | None:
 _join = _kernels.Found(lambda key: _kernels.join_of(Tensor, View) or (lambda *args: None))
 
 
-def _arrays_of(tensors: Any) -> list[np.ndarray] | None:
+def unrecorded_arrays(tensors: Any) -> list[np.ndarray] | None:
     """The arrays of NumPy tensors, small and not recorded; else None."""
     record, arrays, size = state.fast_record, [], 0
     if record is None or tensors.__class__ not in (list, tuple):
@@ -422,27 +429,26 @@ def _pairs(shape: tuple[int, ...], times: tuple[int, ...]) -> list[int]:
 
 
 @method()
-def repeat(input: Tensor, *repeats: int | Sequence[int]) -> Tensor:
-    """The tensor copied `repeats[d]` times along each dimension `d`; a method of Tensor.
+def repeat(input: Tensor, *times: int | Sequence[int], repeats: Sequence[int] | None = None) -> Tensor:
+    """The tensor copied `times[d]` times along each dimension `d`; a method of Tensor.
 
     Args:
-        repeats: one by one or as a sequence; more than the dimensions of `input` add dimensions in front.
-    Shape: input (*); result as many dimensions as `repeats`, each size times its entry.
+        times: one by one, as one sequence, or as `repeats`; more than the dimensions of `input` add dimensions in front.
+    Shape: input (*); result as many dimensions as `times`, each size times its entry.
     Raises:
-        RuntimeError: when there are fewer `repeats` than dimensions, or a negative one.
+        RuntimeError: when there are fewer `times` than dimensions, or a negative one.
 
     >>> import tdt
     >>> tdt.tensor([1, 2]).repeat(2, 2)
     tensor([[1, 2, 1, 2],
             [1, 2, 1, 2]])
     """
-    times = as_shape(repeats)
-    extra = len(times) - input._a.ndim
-    if extra < 0:
+    counts = as_shape(times if repeats is None else (*times, repeats))
+    if len(counts) < input._a.ndim:
         raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
-    if any(n < 0 for n in times):
-        raise RuntimeError(f"Trying to create tensor with negative dimension {min(times)}: {list(times)}")
-    return unary(_repeat, input, {"times": times})
+    if any(n < 0 for n in counts):
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(counts)}: {list(counts)}")
+    return unary(_repeat, input, {"times": counts})
 
 
 @front
@@ -585,13 +591,13 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: Literal["ij", "xy"] 
 
 
 @method("tile")
-def _tile_method(self: Tensor, *dims: int | Sequence[int]) -> Tensor:
-    """The tensor copied `dims[d]` times along each dimension: `x.tile(2, 1)` or `x.tile((2, 1))`.
+def _tile_method(self: Tensor, *times: int | Sequence[int], dims: Sequence[int] | None = None) -> Tensor:
+    """The tensor copied `times[d]` times along each dimension: `x.tile(2, 1)` or `x.tile((2, 1))`.
 
-    Shape: self (*); result the longer of self.shape and `dims`, each size times its entry.
+    Shape: self (*); result the longer of self.shape and `times`, each size times its entry.
 
     >>> import tdt
     >>> tdt.tensor([1, 2]).tile(2)
     tensor([1, 2, 1, 2])
     """
-    return tile(self, cast(Any, dims[0] if len(dims) == 1 and not hasattr(dims[0], "__index__") else dims))
+    return tile(self, as_shape(times if dims is None else (*times, dims)))

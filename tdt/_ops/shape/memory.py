@@ -18,11 +18,13 @@ from tdt._core.from_data import LARGE
 from tdt._core.memory_format import channels_last, channels_last_3d, contiguous_format, memory_format, preserve_format
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor, alias
-from tdt._kernels import contiguous_copy, fill
+from tdt._kernels import contiguous_copy, copy_to, fill
+from tdt._kernels._threads import THREADS
 from tdt._ops._common import tensor_argument
 from tdt._ops.elementwise.select import _copy, _fill, value_of_fill
 from tdt.autograd._dispatch import converted, unary
-from tdt.autograd._inplace import is_plain, write
+from tdt.autograd._inplace import is_plain, is_unrecorded, write
+from tdt.autograd._node_names import label
 from tdt.autograd._op import op
 
 __all__ = [
@@ -47,7 +49,7 @@ def in_output_format(input: Tensor) -> Tensor:
 
 def in_format(xp: ModuleType, x: Any, layout: memory_format) -> Any:
     """A copy of x in a memory format; `preserve_format` keeps the order x has."""
-    if layout is preserve_format:
+    if layout is preserve_format and not x.flags.c_contiguous:
         return in_order(xp, x.copy(order="K"), [x]) if 0 in x.strides else x.copy(order="K")
     if not layout.order:
         return contiguous_copy(x)
@@ -242,30 +244,50 @@ def cuda(
     return to(input, "cuda" if device is None else device, memory_format=memory_format)
 
 
+def _share(x: Tensor, y: Tensor) -> bool:
+    """Whether two tensors of one storage may have the same elements."""
+    return x._st is y._st and bool(_backend.may_overlap(x._a, y._a))
+
+
+def _copied(a: np.ndarray, b: Any) -> bool:
+    """Whether `b` was copied to the contiguous array `a`: in the simplest cases, which take the least time."""
+    if b.__class__ is not np.ndarray or (a.size >= THREADS.elementwise and not b.flags.c_contiguous):
+        return False
+    if a.dtype is b.dtype and a.shape == b.shape:
+        copy_to(a, b)
+        return True
+    if a.dtype.kind != "f" or b.dtype.kind not in "fiu" or b.ndim > a.ndim:
+        return False
+    try:
+        np.copyto(a, b, casting="unsafe")
+    except ValueError:  # shapes that do not broadcast
+        return False
+    return True
+
+
 @method()
-def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
-    """Overwrite the elements with those of `src`, broadcast and converted to the dtype and device of this tensor.
+def copy_(input: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
+    """Overwrite the elements with those of `other`, broadcast and converted to the dtype and device of this tensor.
 
     Args:
         non_blocking: has no effect.
-    Shape: input (*); src broadcastable to it; result `input`.
+    Shape: input (*); other broadcastable to it; result `input`.
     Raises:
-        TypeError: when `src` is not a tensor.
-        RuntimeError: when the shape of `src` does not broadcast.
+        TypeError: when `other` is not a tensor.
+        RuntimeError: when the shape of `other` does not broadcast.
 
     >>> import tdt
     >>> tdt.zeros(2).copy_(tdt.tensor([1, 2]))
     tensor([1., 2.])
     """
-    if is_plain(input) and is_plain(src) and input._a.dtype is src._a.dtype and input._a.shape == src._a.shape:
-        np.copyto(input._a, src._a)
+    if is_plain(input) and is_unrecorded(other) and not _share(input, other) and _copied(input._a, other._a):
         input._st.bump_version()
         return input
-    if not isinstance(src, Tensor):
-        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
-    if not _same_device(input.device, src):
-        src = to(src, input.device)
-    shape, target = src._a.shape, input._a.shape
+    if not isinstance(other, Tensor):
+        raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(other).__name__}")
+    if not _same_device(input.device, other):
+        other = to(other, input.device)
+    shape, target = other._a.shape, input._a.shape
     if shape != target:
         extra = len(target) - len(shape)
         for d, n in enumerate(shape, extra):
@@ -274,7 +296,7 @@ def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
                     f"The size of tensor a ({target[d] if d >= 0 else ''}) must match the size of tensor b ({n}) at "
                     f"non-singleton dimension {d}; shapes are {list(target)} and {list(shape)}"
                 )
-    return write(_copy, input, (src,), {}, repeats=src is input or None)  # onto itself: nothing is written
+    return write(_copy, input, (other,), {}, repeats=other is input or None)  # onto itself: nothing is written
 
 
 @method()
@@ -310,4 +332,6 @@ def zero_(input: Tensor) -> Tensor:
         fill(input._a, 0)
         input._st.bump_version()
         return input
-    return _fill.inplace(input, 0)
+    edge = input._edge
+    filled = _fill.inplace(input, 0)
+    return filled if filled._edge is edge else label(filled, "ZeroBackward0")

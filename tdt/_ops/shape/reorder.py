@@ -23,6 +23,7 @@ from tdt._ops._common import is_int, wrap_dim
 from tdt._ops.shape.join import in_rows
 from tdt.autograd._dispatch import unary
 from tdt.autograd._op import op
+from tdt.autograd._remembered import calls_by_shape
 
 __all__ = ["flip", "fliplr", "flipud", "roll", "rot90"]
 
@@ -180,7 +181,7 @@ _rot90.fast_vjp("x")(lambda xp, g, turns, dims: _rot90.forward(xp, g, turns=-tur
 
 
 @method()
-@front
+@calls_by_shape
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """A copy with the plane `dims` rotated by k · 90°, from the first towards the second dimension.
 

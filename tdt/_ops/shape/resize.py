@@ -249,13 +249,13 @@ def pin_memory(self: Tensor, device: Device = None) -> Tensor:
 
 
 @method()
-def record_stream(self: Tensor, stream: Any) -> None:
-    """Let the tensor's memory be used again only when the work is done that `stream` has when the tensor is gone.
+def record_stream(self: Tensor, s: Any) -> None:
+    """Let the tensor's memory be used again only when the work is done that `s` has when the tensor is gone.
 
     For a tensor of a GPU that another stream uses than the one in which it was created: to that one its memory returns.
 
     Args:
-        stream: a `tdt.cuda.Stream` of the tensor's GPU.
+        s: a `tdt.cuda.Stream` of the tensor's GPU.
     Shape: self (*); no result.
     Raises:
         NotImplementedError: when the tensor is not on a GPU.
@@ -267,7 +267,7 @@ def record_stream(self: Tensor, stream: Any) -> None:
     """
     if self._a.__class__ is not _backend.GpuArray:
         raise NotImplementedError(f"record_stream: the tensor is on {self.device}, and only a GPU has streams")
-    _backend.free_after(self._st, self._a, stream._stream)
+    _backend.free_after(self._st, self._a, s._stream)
 
 
 @method()
@@ -287,10 +287,10 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
 
 
 @method()
-def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+def map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
     """Replace each element by the result of a Python function of it and the element of another tensor; slow.
 
-    Shape: self (*); tensor broadcastable to it; result `self`.
+    Shape: self (*); other broadcastable to it; result `self`.
     Raises:
         RuntimeError: when a tensor requires grad.
         TypeError: when a tensor is not on the CPU or has another dtype.
@@ -299,7 +299,7 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> T
     >>> tdt.tensor([1.0, 2.0]).map_(tdt.tensor([3.0, 4.0]), lambda a, b: a + b)
     tensor([4., 6.])
     """
-    return _mapped(self, "map_", (tensor,), callable)
+    return _mapped(self, "map_", (other,), callable)
 
 
 @method()

@@ -9,7 +9,10 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from tdt import _backend
+from tdt._backend.waiting import repeatable
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT8S
@@ -59,6 +62,7 @@ def _(g: Any, x_shape: tuple[int, ...], sizes: tuple[int, ...], dim: int) -> Ten
 
 
 @_split.fast_vjp("x")
+@repeatable
 def _(xp: ModuleType, g: Any, x_shape: tuple[int, ...], sizes: tuple[int, ...], dim: int) -> Any:
     some = next(part for part in g if part is not None)
     parts = []
@@ -374,15 +378,20 @@ def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]
     return _single_views(input, chunk(input, chunks, dim), dim)
 
 
+IN_BUFFERS = frozenset("?bBhHiIlLqQefdFD")  # letters of the types that Python's buffers know
+
+
 @op(view=True, float8=FLOAT8S)
 def _as_strided(
     xp: ModuleType, x: Any, *, size: tuple[int, ...], stride: tuple[int, ...], offset: int, at: tuple
 ) -> Any:
     """`at`: the shape, strides and offset that x itself has, in elements."""
-    start = x[(0,) * x.ndim + (...,)] if x.size else x.reshape(-1)
     owner = memory(x)
     where = _bytes_to(x, owner) // x.itemsize
     offset += where - at[2]  # of a copy, which begins anew
+    if xp is np and owner.flags.c_contiguous and x.dtype.char in IN_BUFFERS and 0 not in size:
+        return np.ndarray(size, x.dtype, owner, offset * x.itemsize, [s * x.itemsize for s in stride])
+    start = x[(0,) * x.ndim + (...,)] if x.size else x.reshape(-1)
     flat = owner.reshape(-1) if owner.flags.c_contiguous else _backend.as_strided(start, (1,), (x.itemsize,))
     begin = (
         flat[offset:] if owner.flags.c_contiguous else _backend.as_strided(flat, (1,), (x.itemsize,))[offset - where :]
@@ -397,6 +406,8 @@ def memory(x: Any) -> Any:
 
 
 def _bytes_to(x: Any, owner: Any) -> int:
+    if x is owner:
+        return 0
     address = operator.attrgetter("ctypes.data" if hasattr(x, "ctypes") else "data.ptr")
     return address(x) - address(owner)
 
@@ -474,6 +485,6 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
 
 @method()
 def __iter__(self: Tensor) -> Iterator[Tensor]:
-    if not self.ndim:
+    if not self.dim():
         raise TypeError("iteration over a 0-d tensor")
-    return iter(unbind(self, 0))
+    return iter(self.unbind(0))  # whose tensors have the class of `self`

@@ -317,19 +317,22 @@ def view_as_real_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @front
 def view_copy(
-    input: Tensor, *shape: int | Sequence[int] | Dtype, dtype: Dtype | None = None, out: Tensor | None = None
-) -> Tensor:
+    input: Tensor, *sizes: int | Sequence[int] | Dtype, size: Sequence[int] | None = None, dtype: Dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """A copy of `input` in another shape, or with its memory read as another dtype.
 
     Args:
-        shape: sizes one by one or as a sequence, one of which may be -1; or a dtype.
-    Shape: input (*); result of shape `shape`, with as many elements.
+        sizes: one by one or as a sequence, one of which may be -1; or a dtype.
+    Shape: input (*); result of these sizes, with as many elements.
 
     >>> import tdt
     >>> tdt.view_copy(tdt.arange(4), (2, -1))
     tensor([[0, 1],
             [2, 3]])
     """
-    if dtype is not None or isinstance(shape[0], Dtype):
-        return _copy(views.view(input, *shape, dtype=dtype), out)
-    return _copy(views.reshape(input, as_shape(shape)), out)  # where the strides allow no view, too
+    if size is not None:
+        sizes = (*sizes, size)
+    if dtype is not None or (sizes and isinstance(sizes[0], Dtype)):
+        return _copy(views.view(input, *sizes, dtype=dtype), out)
+    return _copy(views.reshape(input, as_shape(sizes)), out)  # where the strides allow no view, too

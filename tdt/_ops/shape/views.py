@@ -77,25 +77,35 @@ def _view_dtype(xp: ModuleType, x: Any, *, dtype: _dtype.dtype) -> Any:
 
 
 @method()
-def view(input: Tensor, *shape: int | Sequence[int] | _dtype.dtype, dtype: _dtype.dtype | None = None) -> Tensor:
+def view(
+    input: Tensor,
+    *sizes: int | Sequence[int] | _dtype.dtype,
+    size: Sequence[int] | None = None,
+    dtype: _dtype.dtype | None = None,
+) -> Tensor:
     """The same memory with another shape, or read as another dtype.
 
     Args:
-        shape: sizes one by one or as a sequence, one of which may be -1; or a dtype.
-    Shape: input (*); result of shape `shape`, or for a dtype of another item size with the last size scaled.
+        sizes: one by one or as a sequence, one of which may be -1; or a dtype.
+    Shape: input (*); result of these sizes, or for a dtype of another item size with the last size scaled.
     Raises:
         RuntimeError: when the number of elements differs, or the strides of `input` do not allow a view.
+        TypeError: when there are sizes and a dtype.
 
     >>> import tdt
     >>> tdt.arange(6).view(2, -1)
     tensor([[0, 1, 2],
             [3, 4, 5]])
     """
-    if dtype is None and shape and shape[0].__class__ is _dtype.dtype and len(shape) == 1:
-        dtype = shape[0]
+    if size is not None:
+        sizes = (*sizes, size)
+    if dtype is None and sizes and sizes[0].__class__ is _dtype.dtype and len(sizes) == 1:
+        dtype, sizes = sizes[0], ()
     if dtype is None:
-        shape = as_shape(shape, -1)
+        shape = as_shape(sizes, -1)
         return view_of(_view, input, {"shape": shape}, ndarray.reshape, shape)
+    if sizes:
+        raise TypeError(f"view() takes sizes or a dtype, but got both: {sizes} and {dtype}")
     if dtype is input.dtype:
         return _view(input, shape=input._a.shape)
     return _view_as(input, dtype)
@@ -161,7 +171,9 @@ def _(g: Any, x_shape: tuple[int, ...]) -> Any:
 
 @method()
 @front
-def expand(input: Tensor, *sizes: int | Sequence[int], implicit: bool = False) -> Tensor:
+def expand(
+    input: Tensor, *sizes: int | Sequence[int], size: Sequence[int] | None = None, implicit: bool = False
+) -> Tensor:
     """A view with dimensions of size 1 repeated to `sizes`, without copying.
 
     Args:
@@ -176,7 +188,7 @@ def expand(input: Tensor, *sizes: int | Sequence[int], implicit: bool = False) -
     tensor([[1, 1, 1],
             [2, 2, 2]])
     """
-    sizes = as_shape(sizes)
+    sizes = as_shape(sizes if size is None else (*sizes, size))
     target = _expanded_shape(input._a.shape, sizes)
     if target is None:
         raise _cannot_expand(input, sizes)
@@ -484,17 +496,18 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
 
 
 @method("reshape")
-def _reshape_method(self: Tensor, *shape: int | Sequence[int]) -> Tensor:
+def _reshape_method(self: Tensor, *sizes: int | Sequence[int], shape: Sequence[int] | None = None) -> Tensor:
     """The elements in another shape: `x.reshape(2, -1)` or `x.reshape((2, -1))`.
 
-    Shape: self (*); result of the given shape.
+    Shape: self (*); result of the given sizes.
 
     >>> import tdt
     >>> tdt.arange(4).reshape(2, -1)
     tensor([[0, 1],
             [2, 3]])
     """
-    return reshape(self, shape)  # type: ignore[arg-type]  # which takes a tuple of one tuple, too
+    # `reshape` takes a tuple of one tuple, too.
+    return reshape(self, sizes if shape is None else (*sizes, shape))  # type: ignore[arg-type]
 
 
 @method()
@@ -537,7 +550,7 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
 
 
 @method()
-def sum_to_size(input: Tensor, *size: int | Sequence[int]) -> Tensor:
+def sum_to_size(input: Tensor, *sizes: int | Sequence[int], size: Sequence[int] | None = None) -> Tensor:
     """The sum over the dimensions along which a tensor of shape `size` would be broadcast to `input`.
 
     Shape: input (*); result of shape `size`.
@@ -548,7 +561,7 @@ def sum_to_size(input: Tensor, *size: int | Sequence[int]) -> Tensor:
     >>> tdt.ones(2, 3).sum_to_size(1, 3)
     tensor([[2., 2., 2.]])
     """
-    target: Any = tuple(size[0]) if len(size) == 1 and not hasattr(size[0], "__index__") else size
+    target = as_shape(sizes if size is None else (*sizes, size))
     if target == ():
         return input.sum()
     if tuple(broadcast_shapes(target, input.shape)) != input.shape or len(target) > input.ndim:

@@ -38,11 +38,12 @@ def _pocketfft() -> Any:
 
 
 @functools.cache
-def _of_rows(kind: str, ndim: int, norm: str, **how: int) -> Callable[[Any], Any]:
-    """SciPy's transform of a `kind` along the last dimension of NumPy's arrays."""
-    library, dims, forward = _pocketfft(), (ndim - 1,), kind in ("fft", "rfft")
+def _of_last(kind: str, ndim: int, count: int, norm: str, **how: int) -> Callable[[Any], Any]:
+    """SciPy's transform of a `kind` along the last `count` dimensions of NumPy's arrays."""
+    library, dims, forward = _pocketfft(), tuple(range(ndim - count, ndim)), kind in ("fft", "rfft")
     if library is None:
-        return functools.partial(getattr(_library(np), kind), norm=norm, **how)
+        several = {"axes": dims} if count > 1 else {}
+        return functools.partial(getattr(_library(np), kind + "n" * len(several)), norm=norm, **several, **how)
     scaling = 1 if norm == "ortho" else 0 if (norm == "backward") == forward else 2
     if kind == "irfft":
         return lambda x: library.c2r(x, dims, how["n"], forward, scaling, None, 1)
@@ -52,8 +53,8 @@ def _of_rows(kind: str, ndim: int, norm: str, **how: int) -> Callable[[Any], Any
 
 def _transform(xp: ModuleType, kind: str, x: Any, dims: Sequence[int], order: list[int], norm: str, **how: int) -> Any:
     """SciPy's transform of a `kind` along `dims`, which are the last ones in `order`."""
-    if len(dims) == 1 and xp is np:
-        found = _of_rows(kind, x.ndim, norm, **how)(x.transpose(order))
+    if xp is np:
+        found = _of_last(kind, x.ndim, len(dims), norm, **how)(x.transpose(order))
     elif len(dims) == 1:  # with less to check
         found = getattr(_library(xp), kind)(x.transpose(order), norm=norm, **how)
     else:
@@ -62,8 +63,10 @@ def _transform(xp: ModuleType, kind: str, x: Any, dims: Sequence[int], order: li
 
 
 def _prepare(kind: str, x: Any, dims: tuple[int, ...], norm: str, **how: int) -> Callable[[Any], Any] | None:
-    """The transform of arrays in order along their last dimension, which needs nothing around SciPy's; else None."""
-    return _of_rows(kind, x.ndim, norm, **how) if dims == (x.ndim - 1,) else None
+    """The transform of arrays in order along their last dimensions, which needs nothing around SciPy's; else None."""
+    count = len(dims)
+    in_order = dims == tuple(range(x.ndim - count, x.ndim)) and (kind != "irfft" or count == 1)
+    return _of_last(kind, x.ndim, count, norm, **how) if in_order else None
 
 
 def _by_stride(x: Any, dims: Iterable[int]) -> list[int]:

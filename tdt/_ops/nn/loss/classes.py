@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
+from tdt._backend.waiting import repeatable
 from tdt._core.dtype import FLOATING, SCALAR_NAMES, int64, uint8
 from tdt._core.tensor import Tensor, wrap
 from tdt._kernels import chosen, float_logits, gpu_floats, gpu_kernel, kernel, lazy, prepares, total
 from tdt._kernels._threads import THREADS
 from tdt._ops.nn.loss._front import check_tensors, reduction_of
 from tdt._ops.nn.softmax import _log_softmax, log_softmax, softmax
-from tdt.autograd._node_names import ranks
+from tdt.autograd._node_names import label, ranks
 from tdt.autograd._op import op
 from tdt.autograd._remembered import calls_by_shape
 
@@ -205,6 +206,7 @@ def _cross_entropy_node_name(node: Any) -> str:
     node=_cross_entropy_node_name,
     autocast="float32",
 )
+@repeatable
 def _cross_entropy(xp, x, target, weight=None, *, reduction, ignore_index, smoothing=0.0):
     if xp is np and _is_plain(x, target, weight, reduction, ignore_index, smoothing):
         if found := _MEAN.function(x, target, mean=reduction == "mean"):
@@ -347,7 +349,7 @@ def cross_entropy_slope(xp: Any, g: Any, x: Any, weight: Any, t: Any, share: Any
 
 
 _cross_entropy.vjp("x")(cross_entropy_rule)
-_cross_entropy.fast_vjp("x")(cross_entropy_slope)
+_cross_entropy.fast_vjp("x")(repeatable(cross_entropy_slope))
 
 
 def _check_classes(input: Tensor, target: Tensor, weight: Tensor | None) -> Tensor:
@@ -528,7 +530,7 @@ def _probability_loss(input: Tensor, target: Tensor, weight: Tensor | None, redu
     if reduction == "none":
         return -terms.sum(dim)
     total = -terms.sum()
-    return total if reduction == "sum" else total / _samples(input, dim)
+    return total if reduction == "sum" else label(total / _samples(input, dim), "DivBackward1")
 
 
 def _over_classes(weight: Tensor, input: Tensor) -> Tensor:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from tdt import _backend
 from tdt._core.dtype import SCALAR_NAMES, float32, float64
 from tdt._core.tensor import Tensor, wrap
+from tdt._kernels import chosen, float_operands, kernel
 from tdt._ops.nn.loss._front import check_tensors, reduced, reduction_of
 from tdt._ops.nn.pad import pad
 from tdt._ops.shape.join import stack
 from tdt.autograd._autocast import autocast
 from tdt.autograd._backward import grad
+from tdt.autograd._node_names import label
 from tdt.autograd._op import op
 
 Lengths = Tensor | Sequence[int]
@@ -74,13 +75,16 @@ def alignments(
     label_counts = _lengths(xp, home, "target_lengths", target_lengths, n, None)
     labels = _padded(xp, _backend.to_device(targets._a, home), label_counts, blank, classes)
     nll = _ctc_loss(x, wrap(labels), wrap(frame_counts), wrap(label_counts), blank=blank)
-    nothing = wrap((frame_counts == 0) & (label_counts == 0))
-    never = wrap((nll._a > -NEVER / 2) | ((frame_counts == 0) & (label_counts > 0)))
-    nll = nll.masked_fill(nothing, 0)
-    nll = nll.masked_fill(never, 0) if zero_infinity else nll * never.to(nll.dtype).mul(math.inf).where(never, 1)
-    if reduction == "mean":
-        nll = nll / wrap(xp.maximum(label_counts, 1).astype(nll._a.dtype))
-    return reduced(nll.squeeze(0) if one else nll, reduction)
+    divisor: Any = xp.maximum(label_counts, 1) if reduction == "mean" else 1
+    never = nll._a > -NEVER / 2
+    if zero_infinity:
+        nll = nll.masked_fill(wrap(never), 0)
+    else:
+        divisor = xp.where(never, 0, divisor)  # infinity
+    if not isinstance(divisor, int):
+        nll = nll / wrap(divisor.astype(nll._a.dtype))
+    loss = reduced(nll.squeeze(0) if one else nll, reduction)
+    return label(loss, "CtcLossBackward0") if reduction == "none" and not one and not zero_infinity else loss
 
 
 def _walk(xp: Any, x: Any, labels: Any, blank: int) -> tuple[Any, Any, Any]:
@@ -105,8 +109,16 @@ def _sum(xp: Any, a: Any, b: Any, c: Any) -> Any:
     return top + xp.log(xp.exp(a - top) + xp.exp(b - top) + xp.exp(c - top))
 
 
+def _float_frames(arrays: Sequence[Any], attributes: dict) -> bool:
+    return float_operands(arrays[:1])
+
+
+_GRADIENT = (kernel("ctc_cpu:ctc_loss_vjp", _float_frames),)
+
+
 @op(dtypes=frozenset((float32, float64)), promote=(), broadcasts=False, aux=("steps", "sums"),
-    shape=lambda x, labels, *rest, **how: labels[:1], autocast="float32")  # fmt: skip
+    shape=lambda x, labels, *rest, **how: labels[:1], autocast="float32",
+    kernels=(kernel("ctc_cpu:ctc_loss", _float_frames),))  # fmt: skip
 def _ctc_loss(xp, x, labels, frames, lengths, *, blank):
     walk, leap, start = _walk(xp, x, labels, blank)
     steps = xp.maximum(xp.take_along_axis(x, walk[None], 2), x.dtype.type(NEVER))  # (T, N, P)
@@ -119,7 +131,8 @@ def _ctc_loss(xp, x, labels, frames, lengths, *, blank):
         sums[t, :, 2:] = _sum(xp, last[:, 2:], last[:, 1:-1], last[:, :-2] + leap) + steps[t]
     last_sums = sums[xp.maximum(frames - 1, 0), xp.arange(len(labels))]  # (N, 2 + P)
     nll = -xp.logaddexp(*xp.take_along_axis(last_sums, _last_two(xp, lengths), 1).T)
-    return nll, steps, sums
+    without_frames = xp.where(lengths == 0, x.dtype.type(0), x.dtype.type(-NEVER))
+    return xp.where(frames == 0, without_frames, nll), steps, sums
 
 
 def _last_two(xp: Any, lengths: Any) -> Any:
@@ -131,7 +144,7 @@ def _last_two(xp: Any, lengths: Any) -> Any:
 def _(g, x, labels, frames, lengths, blank):
     nll = _recorded(x, labels._a, frames._a, lengths._a, blank)
     (slope,) = grad(nll, x, g, create_graph=True)
-    return slope + g.unsqueeze(1) * x.exp().masked_fill(~wrap(_counted(x._a, frames._a)), 0)
+    return (slope + g.unsqueeze(1) * x.exp()).masked_fill(~wrap(_counted(x._a, frames._a)), 0)
 
 
 def _counted(x: Any, frames: Any) -> Any:
@@ -141,6 +154,8 @@ def _counted(x: Any, frames: Any) -> Any:
 
 @_ctc_loss.fast_vjp("x")
 def _(xp, g, x, labels, frames, lengths, out, steps, sums, blank):
+    if fast := chosen(_GRADIENT, xp, x):
+        return fast(g, x, labels, frames, lengths, out, steps, sums, blank=blank)
     walk, leap, _ = _walk(xp, x, labels, blank)
     n, places = walk.shape
     leap = xp.append(leap, xp.full((n, 2), NEVER, x.dtype), axis=1)[:, 2:]  # from each place
@@ -159,7 +174,7 @@ def _(xp, g, x, labels, frames, lengths, out, steps, sums, blank):
     classes = (walk[:, :, None] == xp.arange(x.shape[2])).astype(x.dtype)  # (N, P, C)
     by_class = xp.matmul(posterior.transpose(1, 0, 2), classes).transpose(1, 0, 2)
     # As in PyTorch, the gradient is that by the logits: it includes the probabilities.
-    return xp.where(_counted(x, frames), xp.exp(x) - by_class, x.dtype.type(0)) * g[:, None]
+    return xp.where(_counted(x, frames), (xp.exp(x) - by_class) * g[:, None], x.dtype.type(0))
 
 
 def _recorded(x: Tensor, labels: Any, frames: Any, lengths: Any, blank: int) -> Tensor:
@@ -189,10 +204,10 @@ def _lengths(xp: Any, home: Any, name: str, lengths: Lengths, n: int, most: int 
         raise TypeError(f"ctc_loss(): argument '{name}' must be Tensor or tuple of ints, not {type(lengths).__name__}")
     if len(found) != n:
         raise RuntimeError(f"{name} must be of size batch_size, {n}, not {len(found)}")
-    if (found < 0).any():
-        raise RuntimeError(f"Expected {name} to have value at least 0, but got value {int(found.min())}")
-    if most is not None and (found > most).any():
-        raise RuntimeError(f"Expected {name} to have value at most {most}, but got value {int(found.max())}")
+    if (least := int(found.min())) < 0:
+        raise RuntimeError(f"Expected {name} to have value at least 0, but got value {least}")
+    if most is not None and (largest := int(found.max())) > most:
+        raise RuntimeError(f"Expected {name} to have value at most {most}, but got value {largest}")
     return found
 
 
@@ -219,8 +234,6 @@ def _padded(xp: Any, targets: Any, lengths: Any, blank: int, classes: int) -> An
     else:
         values = targets[:, :longest]
     labels = xp.where(xp.arange(longest) < lengths[:, None], values, blank).astype("int64")
-    if ((labels < 0) | (labels >= classes)).any():
-        raise RuntimeError(
-            f"targets must be classes from 0 to {classes - 1}; got {int(labels.min())} to {int(labels.max())}"
-        )
+    if labels.size and ((least := int(labels.min())) < 0 or int(labels.max()) >= classes):
+        raise RuntimeError(f"targets must be classes from 0 to {classes - 1}; got {least} to {int(labels.max())}")
     return labels
