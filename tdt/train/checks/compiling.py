@@ -31,27 +31,38 @@ class Compilation(NamedTuple):
     parts: int = 1
 
     def __str__(self) -> str:
+        some = "".join(f"\nnot for some batches: {reason}" for reason in self.reasons)
         if self.is_graph:
-            return "compiled steps: yes: a step is one launch of a CUDA graph"
+            launches = (
+                "one launch of a CUDA graph" if self.parts == 1 else f"launched as CUDA graphs, in {self.parts} parts"
+            )
+            return f"compiled steps: yes: a step is {launches}{some}"
         if not self.kernels + self.python:
             return f"compiled steps: no: {'; '.join(self.reasons)}"
         python = counted(self.python, "Python function")
-        some = "".join(f"\nnot for some batches: {reason}" for reason in self.reasons)
         parts = "" if self.parts == 1 else f", in {self.parts} parts"
         return f"compiled steps: yes: a step calls {counted(self.kernels, 'kernel')} and {python}{parts}{some}"
 
 
 def compilation(parts: Parts, computation: Computation, names: Sequence[str]) -> Compilation | None:
     """What is known about the steps that functions of `computation` compute; None before all are recorded and compared."""
-    if computation.reason is not None:
-        return Compilation(0, 0, (computation.reason,))
     each = [computation.compiled[name] for name in names if name in computation.compiled]
     reasons = tuple(_with_place(parts, reason, module) for one in each for reason, module in one.refusals.items())
+    if each and all(map(_is_graph, each)):
+        return Compilation(0, 0, reasons, is_graph=True, parts=len(names))
+    if computation.reason is not None:
+        return (Compilation(0, 0, reasons) if reasons else None) if each else Compilation(0, 0, (computation.reason,))
     called = [max(_counts(one), default=None) for one in each]
     if None in called or len(called) < len(names):
         return Compilation(0, 0, reasons) if reasons else None
     kernels, python = map(sum, zip(*filter(None, called), strict=True))
     return Compilation(kernels, python, reasons, parts=len(names))
+
+
+def _is_graph(compiled: Compiled) -> bool:
+    """Whether calls of a function are launched as CUDA graphs."""
+    recordings = (each.recording for of_kind in compiled.recordings.values() for each in of_kind)
+    return any(each is not None and each.is_graph and each.verified for each in recordings)
 
 
 def _counts(compiled: Compiled) -> Iterator[tuple[int, int]]:

@@ -135,7 +135,7 @@ def _score(
     parts: Parts, split: str, metrics: dict[str, Metric], inputs: Any, targets: Any, first: int, shown: bool
 ) -> tuple[int, dict[str, Any], Any]:
     """The size of a batch, what it adds to the metrics, and if it is shown what they compare, and the call of the loss."""
-    computation = parts.computation(parts.scored)
+    computation = parts.evaluation
     try:
         output, loss, terms, _ = computation("losses", inputs, targets, check=computation.checks_next())
     except Difference as difference:

@@ -105,6 +105,7 @@ class Parts(ModelParts, DataParts):
     warnings: tuple[Problem, ...] = ()
     callbacks: tuple[Callback, ...] = ()
     _computations: dict[nn.Module, Computation] = field(default_factory=dict)
+    _evaluations: dict[nn.Module, Computation] = field(default_factory=dict)
 
     def place(self, batch: Nested) -> Any:
         """A batch, or the parts of one, on the run's device, in the dtype and memory format of the model."""
@@ -122,6 +123,16 @@ class Parts(ModelParts, DataParts):
             forward = Forward(model, self.loss, self.config.train.amp)
             self._computations[model] = Computation(forward, self._why_not_compiled(model))
         return self._computations[model]
+
+    @property
+    def evaluation(self) -> Computation:
+        """What is computed of a batch with `scored`, without gradients: on a GPU it is compiled, to CUDA graphs, too."""
+        if self.device.type == "cpu":
+            return self.computation(self.scored)
+        if (model := self.scored) not in self._evaluations:
+            forward = Forward(model, self.loss, self.config.train.amp)
+            self._evaluations[model] = Computation(forward, self.why_called_anew(model))
+        return self._evaluations[model]
 
     def _why_not_compiled(self, model: nn.Module) -> str | None:
         reason = self.why_called_anew(model)

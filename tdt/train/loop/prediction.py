@@ -161,7 +161,7 @@ class Predictor:
     def _run(self, names: list[str], items: list[Any]) -> Iterator[Prediction]:
         try:
             with tdt.no_grad(), default_dtype(self.config.dtype):
-                output = self.parts.computation(self.parts.scored)("output", self.parts.place(default_collate(items)))
+                output = self.parts.evaluation("output", self.parts.place(default_collate(items)))
                 found = list(self._predictions(output, names))
         except EXPECTED_ERRORS as error:
             if len(names) == 1:

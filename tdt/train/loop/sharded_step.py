@@ -220,7 +220,7 @@ class ShardedStep(TrainStep):
         total = math.fsum(share for one in results for share in one.shares)
         if not total:
             raise shared(NonFiniteLoss(number, math.nan))
-        self._update(number, 1.0 if self.reading.is_sum else total / self.nominal)
+        self._update(number, 1.0 if self.reading.is_sum else 1 / (total / self.nominal))
         self.shards.seed_for("after", number)  # a state that all ranks share
         self.place = 0, LOADING
 
@@ -245,8 +245,8 @@ class ShardedStep(TrainStep):
         if found is not None:
             raise shared(found)
 
-    def _update_split(self, split: SplitStep, shares: float) -> None:
-        self._norm = split.update(1 / shares, None if self.parts.owners is None else self._total_of)
+    def _update_split(self, split: SplitStep, factor: float | Tensor) -> None:
+        self._norm = split.update(factor, None if self.parts.owners is None else self._total_of)
 
     def _stages(self) -> tuple[str, ...]:
         clips = self.parts.owners is not None and self.train.clip_grad_norm is not None

@@ -15,6 +15,8 @@ from tdt import Tensor, no_grad
 from tdt._compiled.function import Compiled, Difference
 from tdt._core.mode import check_values
 from tdt._core.tensor import wrap
+from tdt._kernels import lazy, on_one_gpu
+from tdt._kernels.copy_gpu import copies
 from tdt.amp.grad_scaler import multiply, unscaled
 from tdt.nn import Module
 from tdt.nn.utils import clip_grad_value_, clip_grads_with_norm_
@@ -24,6 +26,7 @@ from tdt.train.loop.whole_step import check_finite, total_norm
 from tdt.train.model.computation import Forward, Losses
 
 NAMES = "gradients", "unscaling", "norms", "update"
+_add_on_gpu = lazy("optim_gpu:add")
 
 
 class Stages:
@@ -39,6 +42,18 @@ class Stages:
         self.forward, self.optimizer = forward, optimizer
         self.clip_value, self.clip_norm = clip_value, clip_norm
         self.sums: dict[Tensor, Tensor] = {}
+
+    def place_on_gpu(self) -> list[Tensor]:
+        """Create the sums of all parameters, those of one dtype in one piece of memory, which is returned."""
+        pieces = []
+        for dtype in dict.fromkeys(p.dtype for p in self.parameters()):
+            own = [p for p in self.parameters() if p.dtype == dtype]
+            piece, start = tdt.full((sum(p.numel() for p in own),), -0.0, dtype=dtype, device=own[0].device), 0
+            for p in own:
+                self.sums[p] = wrap(piece._a[start : start + p.numel()].reshape(p.shape))
+                start += p.numel()
+            pieces.append(piece)
+        return pieces
 
     def parameters(self) -> list[Tensor]:
         """Those of the optimizer."""
@@ -68,7 +83,8 @@ class Stages:
             assert losses.mixed is not None
             wide = _wide(losses.loss)
             loss = losses.loss.to(wide).lerp(losses.mixed.to(wide), weight.to(wide)).to(losses.loss.dtype)
-        check_values(check_finite, loss._a)
+        if not loss.is_cuda:  # the trainer looks at it later, where it waits for the GPU anyway
+            check_values(check_finite, loss._a)
         scaled = loss
         for factor in factors:
             scaled = scaled * factor.to(_wide(loss))
@@ -76,9 +92,8 @@ class Stages:
         parameters = self.parameters()
         used = tuple([p.grad is not None for p in parameters])
         with no_grad():
-            for p in parameters:
-                if p.grad is not None:
-                    self.sum_of(p).add_(p.grad)
+            own = [p for p in parameters if p.grad is not None]
+            _add([self.sum_of(p) for p in own], [p.grad for p in own])  # type: ignore[misc]
         self.optimizer.zero_grad()
         terms = {name: (term.detach(), target) for name, (term, target) in losses.terms.items()}
         return losses._replace(loss=loss.detach(), terms=terms, mixed=None), used
@@ -117,23 +132,37 @@ class Stages:
         return total
 
 
+def _add(sums: list[Tensor], grads: list[Tensor]) -> None:
+    """Add gradients to their sums, on a GPU in one launch."""
+    if (arrays := on_one_gpu([*sums, *grads])) is None:
+        for total, grad in zip(sums, grads, strict=True):
+            total.add_(grad)
+        return
+    _add_on_gpu(arrays[: len(sums)], arrays[len(sums) :])
+    for total in sums:
+        total._st.bump_version()
+
+
 class SplitStep:
     """The steps of a `TrainStep` by `Stages`, whose losses, weights and gradients have the bits of ordinary ones.
 
     Args:
         forward: computes the losses.
         clip_value, clip_norm: largest magnitude and norm of the gradients; None does not clip.
+        device: of the parameters, all of which are on it.
 
     Attributes:
-        compiled: the stages.
+        compiled: the stages; on a GPU, CUDA graphs.
         compares: whether they are computed both ways.
         difference: what was found then in a stage after the gradients, whose ordinary result counts.
     """
 
     def __init__(
-        self, forward: Forward, optimizer: Optimizer, clip_value: float | None, clip_norm: float | None
-    ) -> None:
-        self.stages = Stages(forward, optimizer, clip_value, clip_norm)
+        self, forward: Forward, optimizer: Optimizer, clip_value: float | None, clip_norm: float | None,
+        device: tdt.device,
+    ) -> None:  # fmt: skip
+        self.stages, self.device = Stages(forward, optimizer, clip_value, clip_norm), device
+        self._pieces = self.stages.place_on_gpu() if self.is_on_gpu else None
         name = type(forward.model).__name__
         self.compiled = {each: Compiled(getattr(self.stages, each), name, eager_calls=1, warns=False) for each in NAMES}
         self.compares = False
@@ -144,6 +173,11 @@ class SplitStep:
     def fits(model: Module) -> bool:
         """Whether steps of a model have the bits of ordinary ones: half precision is rounded at other places here."""
         return all(p.dtype in (tdt.float32, tdt.float64) for p in model.parameters())
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether the stages are CUDA graphs."""
+        return self.device.type == "cuda"
 
     @property
     def is_refused(self) -> bool:
@@ -165,18 +199,26 @@ class SplitStep:
     def begin(self) -> None:
         """Begin a sum."""
         self._used.clear()
-        for total in self.stages.sums.values():
+        for total in self.stages.sums.values() if self._pieces is None else self._pieces:
             total._a.fill(-0.0)
 
-    def add(self, inputs: Any, targets: Any, factors: list[float], others: Any, weight: float | None) -> Losses:
+    @property
+    def replays_updates(self) -> bool:
+        """Whether there is a CUDA graph of an update, which has been compared with an ordinary one."""
+        known = [r.recording for each in self.compiled["update"].recordings.values() for r in each]
+        return not self.compares and any(recording is not None and recording.verified for recording in known)
+
+    def add(
+        self, inputs: Any, targets: Any, factors: list[float | Tensor], others: Any, weight: float | None
+    ) -> Losses:
         """Add the gradients of a batch. Returns its losses, without their graph. Arguments: as of `Stages.gradients`.
 
         Raises:
             NotFinite: before anything is added.
             Difference: the compiled stage differs from the ordinary one.
         """
-        share = None if weight is None else _number(weight)
-        losses, used = self._call("gradients", inputs, targets, tuple(map(_number, factors)), others, share)
+        share = None if weight is None else self._number(weight)
+        losses, used = self._call("gradients", inputs, targets, tuple(map(self._number, factors)), others, share)
         self._used.update((p, None) for p, u in zip(self.stages.parameters(), used, strict=True) if u)
         return losses
 
@@ -198,14 +240,14 @@ class SplitStep:
     def unscale(self, inverse: float) -> bool:
         """Multiply the gradients by `inverse`. Returns whether all are finite then."""
         has_any = any(p.grad is not None for p in self.stages.parameters())
-        return not has_any or bool(self._call("unscaling", _number(inverse)))
+        return not has_any or bool(self._call("unscaling", self._number(inverse)))
 
-    def update(self, factor: float, total: Callable[[Tensor], Tensor] | None) -> Tensor | None:
+    def update(self, factor: float | Tensor, total: Callable[[Tensor], Tensor] | None) -> Tensor | None:
         """Multiply the gradients by a factor, clip them, update the weights. Returns their norm before it was clipped, if it is.
 
         total: computes the norm of all gradients from the norms of those that there are here.
         """
-        by, norm = None if factor == 1 else _number(factor), None
+        by, norm = None if not isinstance(factor, Tensor) and factor == 1 else self._number(factor), None
         if total is not None and self.stages.clip_norm is not None:
             by, norm = None, total(self._call("norms", by))
         found: Tensor | None = self._call("update", by, norm)
@@ -213,15 +255,20 @@ class SplitStep:
 
     def leave(self) -> None:
         """Copy the gradients, whose places the next step uses."""
-        for p in self.stages.parameters():
-            if p.grad is not None and p.grad is self.stages.sums.get(p):
-                p.grad = wrap(p.grad._a.copy())
+        own = [p for p in self.stages.parameters() if p.grad is not None and p.grad is self.stages.sums.get(p)]
+        arrays = [p.grad._a for p in own]  # type: ignore[union-attr]
+        for p, copy in zip(own, copies(arrays) if self.is_on_gpu else [a.copy() for a in arrays], strict=True):
+            p.grad = wrap(copy)
+
+    def _number(self, value: float | Tensor) -> Tensor:
+        """A number as an argument of a stage; on a GPU, none that is uploaded."""
+        if isinstance(value, Tensor):
+            return value
+        if self.is_on_gpu:
+            return tdt.full((), value, dtype=tdt.float64, device=self.device)
+        return tdt.tensor(value, dtype=tdt.float64)
 
 
 def _wide(loss: Tensor) -> tdt.dtype:
     """The type in which a loss is multiplied by a number: that of the loss, but float32 for half precision."""
     return tdt.promote_types(loss.dtype, tdt.float32)
-
-
-def _number(value: float) -> Tensor:
-    return tdt.tensor(value, dtype=tdt.float64)

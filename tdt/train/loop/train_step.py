@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import tdt
 from tdt import Tensor, no_grad
+from tdt._kernels import on_one_gpu
 from tdt.amp import GradScaler
+from tdt.amp._on_gpu import ScaleOnGpu
 from tdt.amp.grad_scaler import multiply
 from tdt.train._types import Json
 from tdt.train.checks.compiling import Compilation, compilation
@@ -16,9 +18,11 @@ from tdt.train.errors import CompileError
 from tdt.train.loop.graphed_step import GraphedStep
 from tdt.train.loop.mixup import Mixup
 from tdt.train.loop.parts import Parts
+from tdt.train.loop.shares import Shares
 from tdt.train.loop.split_step import SplitStep
 from tdt.train.loop.whole_step import NotFinite, WholeStep, clip, total_norm
-from tdt.train.model.computation import CHECK_EVERY
+from tdt.train.metrics import Metric
+from tdt.train.model.computation import CHECK_EVERY, Losses
 
 
 class TrainStep:
@@ -47,12 +51,16 @@ class TrainStep:
         self.whole: WholeStep | None = None  # once the computation of the loss is known to be small
         self.split: SplitStep | None = None  # the same, where a step is no function of one batch
         self.graphed: GraphedStep | None = None  # on a GPU
+        self._metrics = {name: m for name, m in parts.new_metrics().items() if _may_be_in_graph(m)}
+        self._sums: dict[str, Any] = {}  # what these have of the batch, if a graph has computed it
         self._number = 0
         self._takes_whole = True  # unless they turn out not to be compiled
         self._is_taken = False  # whether `forward` has taken the step
         self._is_counted = False  # whether `forward` has counted the batch, and added the gradients
         self.compares = False  # whether this step is computed both ways, compiled and not
-        self._first = self._shares = 0.0  # weight in the mean of the step's first batch, and of all batches so far
+        self.scale: ScaleOnGpu | None = None  # of split steps on a GPU
+        self._lowered = 0  # how many steps have lowered that one, of those in `skipped`
+        self._shares = Shares()
 
     def batches(self, group: Iterable[Any], number: int) -> Iterator[tuple[Tensor, Tensor]]:
         """What of a step's batches is computed at a time: each of them. number: of the step, from 1."""
@@ -86,9 +94,9 @@ class TrainStep:
             if factor is not None:
                 return self._add(self.split, factor, inputs, targets)
         if self.graphed is None and self._runs_graphed():
-            self.graphed = GraphedStep(
-                self.computation.forward, self.parts.optimizer, self.train.clip_grad_value, self.train.clip_grad_norm
-            )
+            train = self.train
+            clipping = train.clip_grad_value, train.clip_grad_norm
+            self.graphed = GraphedStep(self.computation.forward, self.parts.optimizer, *clipping, self._measure)
         if self.graphed is not None and (found := self._replay(self.graphed, inputs, targets)) is not None:
             return found
         self._clear()
@@ -103,7 +111,7 @@ class TrainStep:
 
     def _begin_batch(self) -> None:
         """Begin the sum of the gradients before the first batch of a step."""
-        if not self._shares:
+        if not self._shares.count:
             self._choose()
             if self.split is not None:
                 self.split.begin()
@@ -114,21 +122,37 @@ class TrainStep:
             self.split.compares = self.compares
             if self.split.is_refused:  # the losses alone are compiled
                 self.split, self._takes_whole = None, False
+                if self.scale is not None:
+                    self.read()
+                    self.scale.close()
+                    self.scale = None
         elif self._runs_split():
             train = self.train
-            self.split = SplitStep(
-                self.computation.forward, self.parts.optimizer, train.clip_grad_value, train.clip_grad_norm
-            )
+            forward, device = self.computation.forward, self.parts.device
+            clipping = train.clip_grad_value, train.clip_grad_norm
+            self.split = SplitStep(forward, self.parts.optimizer, *clipping, device)
             self.computation.compiled.update(self.split.compiled)
+            if self.scaler.is_enabled() and on_one_gpu(self.split.stages.parameters()) is not None:
+                self.scale = ScaleOnGpu(self.scaler, self.parts.optimizer)
+        if self.scale is not None:
+            self.scale.begin()
 
     def _runs_split(self) -> bool:
         fits = self._takes_whole and not self._is_one_batch() and WholeStep.fits(self.parts.optimizer)
-        return fits and SplitStep.fits(self.parts.model) and self.computation.is_small(self._own_loss)
+        if not fits or not SplitStep.fits(self.parts.model):
+            return False
+        if self.parts.device.type == "cuda":
+            return self.parts.shards is None and self.parts.why_called_anew(self.parts.model) is None
+        return self.computation.is_small(self._own_loss)
 
-    def _add(self, split: SplitStep, factor: float, inputs: Any, targets: Any) -> tuple[Tensor, Tensor, Tensor]:
+    def _add(
+        self, split: SplitStep, factor: float | Tensor, inputs: Any, targets: Any
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """`forward` and `backward`."""
-        factors = [] if factor == 1 else [factor]
-        if self.scaler.is_enabled():
+        factors = [] if not isinstance(factor, Tensor) and factor == 1 else [factor]
+        if self.scale is not None:
+            factors.append(self.scale.factor)
+        elif self.scaler.is_enabled():
             factors.append(float(self.scaler.scale(tdt.ones((), dtype=tdt.float64))))
         others, share = None, 1.0
         if self.mixup is not None:
@@ -158,10 +182,25 @@ class TrainStep:
             found = graphed(inputs, targets)
         if found is None:
             return None
-        (output, loss, terms, _), self._norm = found
+        (output, loss, terms, _), self._norm, self._sums = found
         self._is_taken = True
         self.parts.loss.remember(output, targets, inputs, terms)
         return *self.parts.loss.compared(output, targets, inputs), loss
+
+    def _measure(self, losses: Losses, inputs: Any, targets: Any) -> dict[str, Any]:
+        """What metrics take of a batch, which the next replay overwrites."""
+        objective = self.parts.loss
+        objective.remember(losses.output, targets, inputs, losses.terms)
+        compared = objective.compared(losses.output, targets, inputs)
+        return {name: metric.batch_sum(*compared, losses.loss) for name, metric in self._metrics.items()}
+
+    def sums(self, metrics: Mapping[str, Metric], output: Tensor, target: Tensor, loss: Tensor) -> dict[str, Any]:
+        """What metrics take of the batch of which `forward` has returned these."""
+        known, self._sums = self._sums, {}
+        return {
+            name: known[name] if name in known else metric.batch_sum(output, target, loss)
+            for name, metric in metrics.items()
+        }
 
     def _take_whole(self, whole: WholeStep, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         objective = self.parts.loss
@@ -184,13 +223,14 @@ class TrainStep:
         names: tuple[str, ...] = (self._own_loss,)
         if self.whole is not None or self._runs_whole():
             names = ("step",)
-        elif self.split is not None or self._runs_split():
+        elif self.split is not None or "gradients" in self.computation.compiled or self._runs_split():
             names = self._stages()
         return compilation(self.parts, self.computation, names)
 
     def _stages(self) -> tuple[str, ...]:
         """The stages of a split step."""
-        return ("gradients", *(["unscaling"] if self.scaler.is_enabled() else []), "update")
+        unscales = self.scaler.is_enabled() and self.parts.device.type == "cpu"
+        return ("gradients", *(["unscaling"] if unscales else []), "update")
 
     @property
     def _own_loss(self) -> str:
@@ -207,7 +247,7 @@ class TrainStep:
 
     def _clear(self) -> None:
         """Clear the gradients before the first batch of a step."""
-        if not self._shares:
+        if not self._shares.count:
             self.parts.optimizer.zero_grad()
 
     def backward(self, loss: Tensor, targets: Tensor) -> None:
@@ -217,45 +257,68 @@ class TrainStep:
         elif (factor := self._factor(targets)) is not None:
             self.scaler.scale(loss if factor == 1 else loss * factor).backward()
 
-    def _factor(self, targets: Tensor) -> float | None:
+    def _factor(self, targets: Tensor) -> float | Tensor | None:
         """Count a batch. Returns by what its loss is multiplied; None if nothing in it counts."""
         alone = self.train.accumulate == 1 or self.reading.is_sum
-        share = 1.0 if alone else float(self.reading.share(targets))
-        self._first = self._first or share
-        self._shares += share
-        return 1.0 if share == self._first else share / self._first
+        stays = self.split is not None and self.split.is_on_gpu
+        return self._shares.add(1.0 if alone else self.reading.share(targets), stays)
 
     def step(self, number: int) -> None:
         """Clip the gradients and update the weights. number: of the step, from 1."""
         if self._is_taken:
             self._is_taken = False
             return
-        shares = 1.0 if self.reading.is_sum else self._shares / self._first
-        self._first = self._shares = 0.0
+        factor = 1.0 if self.reading.is_sum else self._shares.factor
+        self._shares.clear()
         if self.split is not None:
             self.split.put()
-        self._update(number, shares)
+        self._update(number, factor)
 
-    def _update(self, number: int, shares: float) -> None:
-        """Unscale and clip the gradients, and update the weights. shares: as in `_adjust`."""
+    def _update(self, number: int, factor: float | Tensor) -> None:
+        """Unscale and clip the gradients, and update the weights. factor: as in `_adjust`."""
         split = self.split
         if split is not None:
             split.take()
         self._unscale()
         with self._warmed_up(number):
-            if split is None or any(self.scaler._found.values()):
-                self._adjust(shares)
+            if split is not None and self.scale is not None:
+                self._update_on_gpu(split, self.scale, factor)
+            elif split is None or any(self.scaler._found.values()):
+                self._adjust(factor)
                 self._step_optimizer(lambda: self.scaler.step(self.parts.optimizer))
             else:
-                self._step_optimizer(lambda: self._update_split(split, shares))
+                self._step_optimizer(lambda: self._update_split(split, factor))
         if split is not None:
             split.leave()
         if self.compares:
             difference, where = None if split is None else split.difference, f"step {number}, after its gradients"
             self._agree(None if difference is None else CompileError.of(difference, self.parts.model, where))
 
-    def _update_split(self, split: SplitStep, shares: float) -> None:
-        self._norm = split.update(1 / shares, None)
+    def _update_split(self, split: SplitStep, factor: float | Tensor) -> None:
+        self._norm = split.update(factor, None)
+
+    def _update_on_gpu(self, split: SplitStep, scale: ScaleOnGpu, factor: float | Tensor) -> None:
+        """Update the weights, of which a step that is skipped changes none, and the scale.
+
+        The host waits to know only where that is no replay, or where the optimizer's numbers depend on it, or callbacks see it.
+        """
+        if self.parts.callbacks or not (split.replays_updates and scale.may_wait()):
+            scale.read()
+        if scale.is_skipped:
+            self._adjust(factor)
+        else:
+            self._update_split(split, factor)
+        scale.end()
+        self.parts.optimizer._opt_called = True
+        if self.parts.callbacks:
+            self.read()
+
+    def read(self) -> None:
+        """Let the scaler, the optimizer and `skipped` have what the GPU knows of the steps so far."""
+        if self.scale is not None:
+            self.scale.read()
+            self.skipped += self.scale.lowered - self._lowered
+            self._lowered = self.scale.lowered
 
     def _agree(self, error: CompileError | None) -> None:
         """Raise the error that a comparison has found."""
@@ -265,19 +328,23 @@ class TrainStep:
     def _unscale(self) -> None:
         """Unscale the gradients, and take note of those that are not finite."""
         scaler, optimizer = self.scaler, self.parts.optimizer
-        if self.split is None or not scaler.is_enabled():
+        if self.scale is not None:
+            grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+            self.scale.unscale(grads)
+        elif self.split is None or self.split.is_on_gpu or not scaler.is_enabled():  # one launch on a GPU
             scaler.unscale_(optimizer)
         else:
             scaler._found[id(optimizer)] = not self.split.unscale(1 / scaler.get_scale())
 
-    def _adjust(self, shares: float) -> None:
-        """Divide the summed gradients by `shares` (the batches' weight relative to the first) and clip them."""
-        if shares == 1 and self.train.clip_grad_value is None and self.train.clip_grad_norm is None:
+    def _adjust(self, factor: float | Tensor) -> None:
+        """Multiply the summed gradients by `factor` (the weight of the first batch relative to all) and clip them."""
+        multiplies = isinstance(factor, Tensor) or factor != 1
+        if not multiplies and self.train.clip_grad_value is None and self.train.clip_grad_norm is None:
             return
         parameters = list(self.parts.model.parameters())
-        if shares != 1:
+        if multiplies:
             with no_grad():
-                multiply([p.grad for p in parameters if p.grad is not None], 1 / shares)
+                multiply([p.grad for p in parameters if p.grad is not None], factor)
         self._norm = clip(parameters, self.train.clip_grad_value, self.train.clip_grad_norm, self.total_norm)
 
     def total_norm(self) -> Tensor:
@@ -293,6 +360,7 @@ class TrainStep:
 
     def rates(self, number: int) -> dict[str, float]:
         """Learning rates and gradient norm (before clipping) of step `number`, by tag."""
+        self.read()
         groups, warmup_factor = self.parts.optimizer.param_groups, self.warmup_factor(number)
         tags = ["lr"] if len(groups) == 1 else [f"lr/group{i}" for i in range(len(groups))]
         found = {tag: float(group["lr"]) * warmup_factor for tag, group in zip(tags, groups, strict=True)}
@@ -305,10 +373,12 @@ class TrainStep:
 
     def state_dict(self) -> Json:
         """The state of the loss scaling, in JSON types."""
+        self.read()
         return {"scaler": self.scaler.state_dict(), "skipped": self.skipped}
 
     def load_state_dict(self, state: Json) -> None:
         """Restore a `state_dict`."""
+        self.read()
         self.skipped = state["skipped"]
         self.scaler.load_state_dict(state["scaler"])
 
@@ -333,3 +403,8 @@ class TrainStep:
         self.scaler.update()
         self.skipped += self.scaler.get_scale() < before
         optimizer._opt_called = True  # schedulers count skipped steps too, and would warn that none was taken
+
+
+def _may_be_in_graph(metric: Metric) -> bool:
+    """Whether a replay may compute what a metric takes of a batch: those of others may be more than a function of it."""
+    return type(metric).__module__.startswith("tdt.") and not metric.keeps_batches

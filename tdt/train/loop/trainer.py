@@ -198,7 +198,7 @@ class Trainer:
             return False
         step.backward(loss, targets)
         ACTIVITY.report()
-        sums = {name: metric.batch_sum(output, targets, loss) for name, metric in self.epoch_means.items()}
+        sums = step.sums(self.epoch_means, output, targets, loss)
         self._counted.append(Counted(self.step, step.place, len(targets), sums))
         return True
 
@@ -364,6 +364,7 @@ class Trainer:
         if self.saved_at == (self.step, self.finished_step):
             return
         self._check()
+        self.train_step.read()
         ACTIVITY.report("saving")
         path = self.ranks.from_first(self._write(best), "checkpoint")
         ACTIVITY.report("training")

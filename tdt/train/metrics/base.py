@@ -84,10 +84,12 @@ class Metric:
     Sums are computed on the tensors' arrays, since no gradient is needed. On a GPU they stay there until they are read,
     so that counting a batch never synchronises. `higher_is_better` decides which checkpoint is the best; `reading` says
     how to interpret outputs and targets; `state_names` are the attributes of the state. State that grows with the samples is
-    not among these: `take` returns it part by part, and `parts` has the numbers of these parts.
+    not among these: `take` returns it part by part, and `parts` has the numbers of these parts. `keeps_batches` says whether
+    `add` keeps what it gets, instead of adding it to a sum.
     """
 
     higher_is_better = True
+    keeps_batches = False
     reading = Reading()
     state_names: tuple[str, ...] = ()
     parts: Sequence[int] = ()

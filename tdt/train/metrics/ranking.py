@@ -28,6 +28,7 @@ class Ranking(Metric):
     """
 
     state_names = ("parts",)
+    keeps_batches = True
 
     def __init__(self, average: Literal["macro", "weighted", "micro"] = "macro") -> None:
         self.average = average

@@ -211,15 +211,15 @@ HOSTILE = {
 
 @pytest.mark.parametrize("case", HOSTILE)
 def test_a_hostile_config_gets_positions_and_no_traceback(case: str):
-    start = time.perf_counter()
+    start = time.thread_time()  # of this thread alone: a machine that is busy elsewhere must not fail the test
     found = problems(HOSTILE[case])
+    assert time.thread_time() - start < 5
     assert found
     for problem in found:
         assert problem.source.line >= 1
         assert problem.source.column >= 1
         assert problem.message
         assert len(str(problem)) < 600
-    assert time.perf_counter() - start < 5
 
 
 def is_answered(text: str, *overrides: str) -> bool:

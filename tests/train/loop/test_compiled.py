@@ -597,7 +597,7 @@ def test_a_sum_of_one_batch_has_the_zeros_of_its_gradients():
 
     model, x, y = Scale(), tdt.tensor([0.0, 1.0]), tdt.tensor([1.0, 1.0])
     forward = Forward(model, Objective([Term("loss", nn.MSELoss())]), None)
-    split = SplitStep(forward, tdt.optim.SGD(model.parameters(), lr=0.1), None, None)
+    split = SplitStep(forward, tdt.optim.SGD(model.parameters(), lr=0.1), None, None, tdt.device("cpu"))
     for _ in range(5):
         split.begin()
         split.add(x, y, [], None, None)
