@@ -12,6 +12,9 @@ Sums have the same bits on every process; only the main thread calls collectives
 
 from __future__ import annotations
 
+from typing import Any
+
+from tdt.compat._find import module_getattr
 from tdt.distributed import distributed_c10d
 from tdt.distributed._group import is_available
 from tdt.distributed._store import (
@@ -31,3 +34,11 @@ from tdt.distributed.distributed_c10d import *  # noqa: F403
 __all__ = [*distributed_c10d.__all__]  # noqa: PLE0604
 __all__ += ["DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "FileStore", "HashStore", "PrefixStore",
             "Store", "TCPStore", "is_available", "rendezvous"]  # fmt: skip
+
+_find = module_getattr("tdt.distributed")
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("DeviceMesh", "init_device_mesh"):  # importable; a mesh is refused
+        return getattr(_find("device_mesh"), name)
+    return _find(name)

@@ -10,8 +10,11 @@ here differ from those of the same names in `tdt` in the gradient of a sparse op
 from tdt.sparse import _products  # noqa: F401  (which tells matmul of them)
 from tdt.sparse._check import check_sparse_tensor_invariants
 from tdt.sparse._functions import addmm, as_sparse_gradcheck, log_softmax, mm, sampled_addmm, softmax, spdiags, sum
+from tdt.sparse._types import SPARSE_TYPES
 
 __all__ = [
     "addmm", "as_sparse_gradcheck", "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax",
     "spdiags", "sum",
 ]  # fmt: skip
+globals().update(SPARSE_TYPES)  # FloatTensor and its kin, by which old programs create sparse tensors
+__all__ += list(SPARSE_TYPES)

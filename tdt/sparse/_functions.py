@@ -283,10 +283,10 @@ def hspmm(mat1: Tensor, mat2: Tensor) -> Tensor:
     return coo(product.index_select(0, wrap(rows)), rows[None], product.shape, True)
 
 
-def smm(input: Tensor, mat: Tensor) -> Tensor:
+def smm(input: Tensor, mat2: Tensor) -> Tensor:
     """Product of a sparse and a dense matrix, as a sparse matrix.
 
-    Shape: input (N, M), mat (M, P); result (N, P).
+    Shape: input (N, M), mat2 (M, P); result (N, P).
     Raises:
         RuntimeError: when shapes or dtypes do not match.
 
@@ -295,7 +295,7 @@ def smm(input: Tensor, mat: Tensor) -> Tensor:
     tensor([[0.],
             [1.]])
     """
-    rows = hspmm(input, mat)
+    rows = hspmm(input, mat2)
     xp, at, n = rows._a.xp, rows._a.indices[0], rows.shape[1]
     indices = xp.stack([xp.repeat(at, n), xp.tile(xp.arange(n), len(at))])
     return coo(values_of(rows).reshape(-1), indices, rows.shape, True)

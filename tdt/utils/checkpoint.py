@@ -21,17 +21,27 @@ from tdt.autograd._function import Function
 from tdt.autograd._saved import Saving
 from tdt.autograd._views import NOWHERE, edge_of
 from tdt.nn.modules.container import Sequential
+from tdt.utils._selective_checkpoint import (
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    create_selective_checkpoint_contexts,
+)
 
 __all__ = [
     "CheckpointError",
     "CheckpointFunction",
+    "CheckpointPolicy",
+    "SelectiveCheckpointContext",
     "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
     "detach_variable",
+    "get_device_states",
     "noop_context_fn",
     "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
+    "set_device_states",
 ]
 
 R = TypeVar("R")
@@ -132,6 +142,27 @@ def _restored_rng(generators: tuple[Tensor, list[Tensor]] | None) -> Iterator[No
 def _rng_states() -> tuple[Tensor, list[Tensor]]:
     """The states of the default generators of the CPU and of each GPU."""
     return get_rng_state(), cuda.get_rng_state_all()
+
+
+def get_device_states(*args: object) -> tuple[list[int], list[Tensor]]:
+    """The GPUs that hold the tensors among `args`, and the states of their generators.
+
+    >>> import tdt
+    >>> tdt.utils.checkpoint.get_device_states(tdt.ones(2, device="cpu"))
+    ([], [])
+    """
+    devices = list(dict.fromkeys(x.get_device() for x in args if isinstance(x, Tensor) and x.is_cuda))
+    return devices, [cuda.get_rng_state(device) for device in devices]
+
+
+def set_device_states(devices: Sequence[int], states: Sequence[Tensor], *, device_type: str | None = None) -> None:
+    """Restore the states that `get_device_states` returned.
+
+    >>> import tdt
+    >>> tdt.utils.checkpoint.set_device_states(*tdt.utils.checkpoint.get_device_states())
+    """
+    for device, generator_state in zip(devices, states, strict=True):
+        cuda.set_rng_state(generator_state, device)
 
 
 class CheckpointFunction(Function):
@@ -300,7 +331,8 @@ def checkpoint(
         use_reentrant: True records the call as one node (no keyword arguments, no `autograd.grad`, and an argument must
             require a gradient); False, which is recommended, has none of these limits.
         preserve_rng_state: whether the second run draws the same random numbers (default True).
-        context_fn: returns two context managers, for the first and the second run.
+        context_fn: returns two context managers, for the first and the second run; those of
+            `create_selective_checkpoint_contexts` save the results of some ops.
         determinism_check: "default" compares shapes, dtypes and devices of the tensors that both runs save; "none" does not.
         debug: whether the error lists the ops of both runs.
         early_stop: end the second run after the last value that backward needs.
@@ -350,8 +382,9 @@ def _checkpoint_frame(function: Any, args: tuple, kwargs: dict, preserve: bool, 
         inputs = list(plain)
         for i, x in zip(places, holder.saved_tensors, strict=True):
             inputs[i] = x
+        detached = detach_variable(tuple(inputs))
         with _restored_rng(generators), second:
-            function(*detach_variable(tuple(inputs)), **kwargs)
+            function(*detached, **kwargs)
 
     with _Frame(rerun, *options), first:
         return function(*args, **kwargs)

@@ -1,5 +1,6 @@
 """Activation checkpoints, beside PyTorch's."""
 
+import functools
 import gc
 import importlib
 import warnings
@@ -235,3 +236,120 @@ def test_debug_lists_what_both_runs_did():
 def test_leaving_use_reentrant_out_warns():
     with pytest.warns(UserWarning, match="use_reentrant parameter should be passed explicitly"):
         cp.checkpoint(lambda x: x * 2, tdt.ones(1, requires_grad=True))
+
+
+def selective(lib, policy, **options):
+    """`checkpoint` of one library with a policy for the results of ops."""
+    module = importlib.import_module(f"{lib.__name__}.utils.checkpoint")
+    contexts = functools.partial(module.create_selective_checkpoint_contexts, policy, **options)
+    return functools.partial(module.checkpoint, use_reentrant=False, context_fn=contexts)
+
+
+def block(lib, x, w):
+    """Products, sums, a normalization, attention and a loss, the last two with values for their gradients alone."""
+    f = lib.nn.functional
+    h = f.layer_norm(f.linear((x @ w).sin(), w, w[0]), (4,)).relu()
+    heads = f.scaled_dot_product_attention(h[None, None], h[None, None] * 0.5, h[None, None])[0, 0]
+    return (
+        f.cross_entropy(heads.softmax(-1) + h.transpose(0, 1), lib.tensor([1, 0, 3, 2])) + (h * 2).max(1).values.mean()
+    )
+
+
+POLICIES = {
+    "none": lambda lib: lambda ctx, op, *args, **kwargs: False,
+    "all": lambda lib: lambda ctx, op, *args, **kwargs: True,
+    "offloaded": lambda lib: lambda ctx, op, *args, **kwargs: cp.CheckpointPolicy.MUST_CPU_OFFLOAD,
+    "products": lambda lib: [lib.ops.aten.mm.default, lib.ops.aten.addmm.default],
+    "every second": lambda lib: lambda ctx, op, *args, _calls=[], **kwargs: len(_calls.append(op) or _calls) % 2 == 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_selective_checkpoint_changes_no_gradient(name, dtype):
+    found = []
+    for run in (block, functools.partial(selective(tdt, POLICIES[name](tdt)), block)):
+        tdt.manual_seed(0)
+        x, w = (tdt.randn(4, 4).to(getattr(tdt, dtype)).requires_grad_() for _ in range(2))
+        run(tdt, x, w).backward()
+        found.append((x.grad, w.grad))
+    assert all(tdt.equal(a, b) for a, b in zip(*found, strict=True))
+
+
+def test_a_selective_checkpoint_has_pytorchs_gradients_and_names_of_ops():
+    found = []
+    for lib in (torch, tdt):
+        visited = []
+
+        def policy(ctx, op, *args, visited=visited, **kwargs):
+            visited.append(str(op))
+            assert not ctx.is_recompute and ctx.op_output.shape is not None
+            return len(visited) % 2 == 0
+
+        x = lib.tensor([[0.3, -1.2], [1.1, 0.2]], requires_grad=True)
+        b = lib.tensor([0.5, 2.0])
+        selective(lib, policy)(lambda x, lib=lib, b=b: (
+            (lib.nn.functional.linear((x @ x).sin(), x, b).softmax(1) * x + 1).sum(1) ** 2).mean(), x).backward()  # fmt: skip
+        found.append(
+            (x.grad, [name for name in visited if name != "aten.t.default"])
+        )  # which a linear layer is not made of here
+    assert found[0][1] == found[1][1]
+    assert tdt.allclose(found[1][0], tdt.from_numpy(found[0][0].numpy()), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("saved", "calls"), [(True, 1), (False, 2)])
+def test_what_is_saved_is_not_computed_again(saved, calls, monkeypatch):
+    op, count = tdt.autograd._op_table.OPS["trace"], []
+    forward = op.forward
+    monkeypatch.setattr(op, "kernels", ())
+    monkeypatch.setattr(op, "forward", lambda *args, **kwargs: count.append(1) or forward(*args, **kwargs))
+    x = tdt.ones(3, 3, requires_grad=True)
+    selective(tdt, lambda ctx, op, *args, **kwargs: saved)(lambda x: x.trace().sin() ** 2, x).backward()
+    assert len(count) == calls
+
+
+def test_dropout_and_writes_in_place_are_computed_again_by_every_policy():
+    def function(x):
+        y = tdt.nn.functional.dropout((x * 2).sin_(), 0.5) + tdt.rand(8)
+        return (y.relu_() ** 2).sum()
+
+    found = []
+    for run in (
+        function,
+        functools.partial(selective(tdt, lambda ctx, op, *args, **kwargs: "relu" not in str(op)), function),
+    ):
+        tdt.manual_seed(0)
+        x = tdt.arange(8.0).requires_grad_()
+        with tdt.autograd.graph.allow_mutation_on_saved_tensors() if run is function else tdt.enable_grad():
+            run(x)
+        found.append(tdt.rand(1).item())
+    assert found[0] == found[1]
+
+
+def mutated(lib, allow):
+    def function(x):
+        y = x.exp()
+        z = y * 2
+        with lib.no_grad():
+            y.mul_(3)
+        return z.sin().sum()
+
+    x = lib.ones(2, requires_grad=True)
+    saves = lambda ctx, op, *args, **kwargs: str(op) == "aten.exp.default"  # noqa: E731
+    selective(lib, saves, allow_cache_entry_mutation=allow)(function, x).backward()
+
+
+def test_errors_of_selective_checkpoints_are_pytorchs():
+    for lib in (torch, tdt):
+        create = importlib.import_module(f"{lib.__name__}.utils.checkpoint").create_selective_checkpoint_contexts
+        with pytest.raises(ValueError, match="Expected op in `op_list` to be an OpOverload"):
+            create([lib.ops.aten.mm])
+        with pytest.raises(TypeError, match="must be either a function or a list of ops"):
+            create(3)
+        with pytest.raises(RuntimeError, match="has been mutated"):
+            mutated(lib, False)
+        calls = []
+        changing = lambda x, calls=calls: calls.append(1) or (x.sin() if len(calls) == 1 else x.cos()).exp().sum()  # noqa: E731
+        with pytest.raises(RuntimeError, match="encountered during backward but not found in storage"):
+            selective(lib, lambda ctx, op, *args, **kwargs: True)(changing, lib.ones(2, requires_grad=True)).backward()
+    assert [p.name for p in cp.CheckpointPolicy] == [p.name for p in torch.utils.checkpoint.CheckpointPolicy]
