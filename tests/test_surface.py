@@ -196,8 +196,8 @@ def test_a_removed_name_reports_its_replacement(name: str):
 
 
 def test_a_missing_name_reports_the_reason_or_a_close_name():
-    with pytest.raises(AttributeError, match=r"tdt\.export is not offered: "):
-        tdt.export  # noqa: B018
+    with pytest.raises(AttributeError, match=r"tdt\.package is not offered: "):
+        tdt.package  # noqa: B018
     with pytest.raises(AttributeError, match=r"no attribute 'zeroes'; did you mean 'zeros'\?"):
         tdt.zeroes  # noqa: B018
     with pytest.raises(ImportError, match="cannot import name 'zeroes'"):

@@ -44,6 +44,7 @@ NAMESPACES = [
     "tdt.func",
     "tdt.amp",
     "tdt.random",
+    "tdt.quasirandom",
     "tdt.utils.data",
     "tdt.utils.checkpoint",
     "tdt.utils.tensorboard",

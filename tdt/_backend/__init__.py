@@ -28,6 +28,7 @@ from tdt._backend.scatter import unordered_sums as unordered_sums
 from tdt._backend.sums import dot as dot
 from tdt._backend.sums import scan as scan
 from tdt._backend.sums import total as total
+from tdt._backend.waiting import launch_waiting, refuse_program
 
 # Infinities and NaN are valid results: no warnings. np.errstate around each op would take longer than most ops.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"tdt\.")
@@ -175,6 +176,7 @@ def _across(array: Any, index: int) -> Any:
 
 def number(array: Any) -> Any:
     """The only element of `array`, as a Python number. IndexError as of `to_device`."""
+    refuse_program()
     value = array.item()
     if array.__class__ is not np.ndarray:
         raise_pending()
@@ -183,6 +185,7 @@ def number(array: Any) -> Any:
 
 def _downloaded(array: Any) -> np.ndarray:
     """A copy of CuPy's `array` on the host. IndexError if an index on a GPU was out of range since the last one."""
+    refuse_program()
     dense, back = _dense(array)
     copy: np.ndarray = dense.get().transpose(back)
     raise_pending()
@@ -213,6 +216,7 @@ def known_gpu(target: device) -> int:
 def on(target: device) -> Any:
     """The library whose `empty`, `arange`, … make arrays on `target`."""
     if target.type == "cuda":
+        launch_waiting()
         index, cupy = known_gpu(target), gpu()
         return cupy if index == cupy.cuda.runtime.getDevice() else _OnGpu(cupy, index)
     return np

@@ -98,6 +98,18 @@ def is_descending(strides: tuple[int, ...]) -> bool:
     return True
 
 
+def lies_in_order(result: Any, operands: list) -> bool:
+    """Whether `in_order` gives the result itself, as far as that is seen at once. operands: those that are arrays."""
+    first = operands[0]
+    if result.flags.c_contiguous and all(a.flags.c_contiguous for a in operands):
+        return True
+    if first.shape != result.shape:
+        return False
+    return bool(result.strides == first.strides and 0 not in first.strides) or (
+        result.flags.c_contiguous and is_descending(first.strides)
+    )
+
+
 def in_order(xp: Any, result: Any, operands: list) -> Any:
     """`result` of an elementwise op in the memory order that PyTorch gives it; NumPy has it mostly, else it is copied.
 

@@ -23,6 +23,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 # PyTorch accepts these as aliases in every function with a parameter of that name.
 NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 
+# Names of one parameter in those of PyTorch's overloads that take it as a number, a tensor or a sequence alone.
+OVERLOADS_NAMES = {
+    "element": "elements",
+    "test_element": "test_elements",
+    "split_size": "split_size_or_sections",
+    **dict.fromkeys(("sections", "indices", "tensor_indices_or_sections"), "indices_or_sections"),
+}
+OTHER_NAMES = NUMPY_NAMES | OVERLOADS_NAMES
+
 PUBLIC_MODULES = ("tdt", "tdt.nn.functional")  # whose functions TypeErrors name
 
 # In PyTorch, Python functions that pass all their arguments on by position: errors tell also a keyword argument's position.
@@ -58,7 +67,7 @@ def front(function: F) -> F:
 def renamed_keywords(
     function: Callable[..., Any], args: tuple, kwargs: dict[str, Any], error: Exception, code: CodeType
 ) -> dict[str, Any] | None:
-    """The keyword arguments of a call that failed under PyTorch's names; None if they have them, TypeError for a wrong one.
+    """A failed call's keyword arguments under the names of `function`; None if they have them, TypeError for a wrong one.
 
     Args:
         error: that the call of `function` raised.
@@ -183,12 +192,12 @@ def as_numbers(name: str, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _renamed(function: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any] | None:
-    """`kwargs` with NumPy's names replaced by PyTorch's; None if there is nothing to rename."""
+    """`kwargs` with other names of parameters replaced by those of `function`; None if there is nothing to rename."""
     known = inspect.signature(function).parameters
     names = {
-        name: NUMPY_NAMES[name]
+        name: OTHER_NAMES[name]
         for name in kwargs
-        if name not in known and NUMPY_NAMES.get(name) in known.keys() - kwargs.keys()
+        if name not in known and OTHER_NAMES.get(name) in known.keys() - kwargs.keys()
     }
     return {names.get(name, name): value for name, value in kwargs.items()} if names else None
 
@@ -227,7 +236,8 @@ def _check_arguments(function: Callable[..., Any], args: tuple, kwargs: dict[str
                 where = f" (position {[*signature.parameters].index(name) + 1})"
             else:
                 where = "" if name in kwargs else f" (position {place})"
-            name = "size" if name == "sizes" and parameter.kind is inspect.Parameter.VAR_POSITIONAL else name
+            if parameter.kind is inspect.Parameter.VAR_POSITIONAL and name in ONE_BY_ONE:
+                name = next((n for n in ONE_BY_ONE[name] if n in signature.parameters), name)
             raise TypeError(f"{code.co_name}(): argument '{name}'{_problem(where, expected, value)}") from None
 
 
@@ -275,6 +285,8 @@ def _all(check: Callable[[Any], bool], value: Any) -> bool:
 
 
 # What `f(*tensors)` and `f(*shapes)` take together; each of the shapes is a sequence itself.
+# Names of sequences that come one by one, `f(*sizes)`, and those by which `f(size=sizes)` takes them.
+ONE_BY_ONE = {"sizes": ("size", "shape"), "order": ("dims",), "places": ("dims",), "times": ("repeats", "dims")}
 VARARGS = {"tensors": "Sequence[Tensor]", "shapes": "Sequence[Sequence[int]]"}
 INTS: tuple[str, Callable[[Any], bool]] = ("tuple of ints", _are_ints)
 OPERAND: tuple[str, Callable[[Any], bool]] = ("Tensor", lambda value: _is_tensor(value) or _is_number(value))

@@ -184,7 +184,10 @@ def _on_cpu(kind: str, shape: tuple[int, ...], value: Any, np_dtype: Any) -> np.
         return None
     if kind != "full":
         return MAKERS[kind](shape, np_dtype)
-    return _ones(shape, np_dtype, value) if value.__class__ is float and np_dtype.kind == "f" else None
+    return _ones(shape, np_dtype, value) if np_dtype.kind in FILLED.get(value.__class__, "") else None
+
+
+FILLED = {float: "f", int: "fi", bool: "b"}  # kinds of arrays that numbers of a class fill as NumPy does
 
 
 def _recorded(created: Tensor) -> Tensor:
@@ -246,7 +249,7 @@ def _filled_like(definition: F) -> F:
 
     def function(
         input: Tensor, *, dtype: Dtype | None = None, layout: Layout | None = None, device: Device = None,
-        requires_grad: bool = False, memory_format: Any = None,
+        requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = None,
     ) -> Tensor:  # fmt: skip
         _tensor_to_be_like(name, input)
         return _like(kind, input, None, dtype, device, requires_grad, layout or memory_format)
@@ -352,7 +355,7 @@ def zeros(
 @_filled_like
 def zeros_like(
     input: Tensor, *, dtype: Dtype | None = None, layout: Layout | None = None, device: Device = None,
-    requires_grad: bool = False, memory_format: MemoryFormat | None = None,
+    requires_grad: bool = False, pin_memory: bool = False, memory_format: MemoryFormat | None = None,
 ) -> Tensor:  # fmt: skip
     """A tensor with the shape, dtype and device of `input`, all 0.
 
@@ -392,7 +395,7 @@ def ones(
 @_filled_like
 def ones_like(
     input: Tensor, *, dtype: Dtype | None = None, layout: Layout | None = None, device: Device = None,
-    requires_grad: bool = False, memory_format: MemoryFormat | None = None,
+    requires_grad: bool = False, pin_memory: bool = False, memory_format: MemoryFormat | None = None,
 ) -> Tensor:  # fmt: skip
     """A tensor with the shape, dtype and device of `input`, all 1.
 
@@ -432,7 +435,7 @@ def empty(
 @_filled_like
 def empty_like(
     input: Tensor, *, dtype: Dtype | None = None, layout: Layout | None = None, device: Device = None,
-    requires_grad: bool = False, memory_format: MemoryFormat | None = None,
+    requires_grad: bool = False, pin_memory: bool = False, memory_format: MemoryFormat | None = None,
 ) -> Tensor:  # fmt: skip
     """A tensor with the shape, dtype and device of `input`, not initialized.
 
@@ -478,7 +481,7 @@ def full(
 
 def full_like(
     input: Tensor, fill_value: Number, *, dtype: Dtype | None = None, layout: Layout | None = None, device: Device = None,
-    requires_grad: bool = False, memory_format: MemoryFormat | None = None,
+    requires_grad: bool = False, pin_memory: bool = False, memory_format: MemoryFormat | None = None,
 ) -> Tensor:  # fmt: skip
     """A tensor with the shape, dtype and device of `input`, every element equal to `fill_value`.
 
@@ -498,10 +501,13 @@ def full_like(
 
 
 def scalar_tensor(
-    s: Number, *, dtype: Dtype | None = None, device: Device = None, requires_grad: bool = False
-) -> Tensor:
+    s: Number, *, dtype: Dtype | None = None, layout: Layout | None = None, device: Device = None,
+    requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """A 0-d tensor of the default float dtype, or of `dtype`.
 
+    Args:
+        layout, pin_memory: have no effect.
     Shape: result ().
 
     >>> import tdt

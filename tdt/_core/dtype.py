@@ -266,6 +266,12 @@ class finfo:
         kind = _default if type is None else as_dtype(type).to_real()
         if kind.category != FLOAT:
             raise TypeError(f"tdt.finfo() requires a floating point input type. Use tdt.iinfo to handle '{type}'")
+        if kind not in _FINFO:
+            self._look_up(kind)
+            _FINFO[kind] = vars(self).copy()
+        vars(self).update(_FINFO[kind])
+
+    def _look_up(self, kind: dtype) -> None:
         info = ml_dtypes.finfo(kind.np)
         self.dtype, self.bits = kind.name, info.bits
         self.eps, self.max, self.min = (builtins.float(v) for v in (info.eps, info.max, info.min))
@@ -284,6 +290,9 @@ class finfo:
 
     def __hash__(self) -> builtins.int:
         return hash(self.dtype)
+
+
+_FINFO: dict[dtype, dict[str, Any]] = {}  # the limits of each dtype that was asked for
 
 
 class iinfo(finfo):

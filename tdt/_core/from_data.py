@@ -170,8 +170,12 @@ LARGEST = float(np.finfo(np.float32).max)
 def fill_number(value: Any, dtype: Dtype | None, what: str) -> tuple[Any, Dtype]:
     """A number to fill with, checked, and the dtype of the result.
 
-    value: a Python or NumPy number, or a 0-d tensor. TypeError for anything else, RuntimeError for a number that the dtype
-    does not hold.
+    Args:
+        value: a Python or NumPy number, or a 0-d tensor.
+    Raises:
+        TypeError: when `value` is something else.
+        OverflowError: for an integer of more than 64 bits.
+        RuntimeError: for another number that the dtype does not hold.
     """
     if (
         value.__class__ is float
@@ -179,26 +183,42 @@ def fill_number(value: Any, dtype: Dtype | None, what: str) -> tuple[Any, Dtype]
         and -LARGEST <= value <= LARGEST
     ):
         return value, _dtype.float32
+    if value.__class__ is int and (dtype is None or dtype is _dtype.int64) and -(2**63) <= value < 2**63:
+        return value, _dtype.int64
     if isinstance(value, Tensor) and not value._a.ndim and not value.requires_grad:
         dtype, value = dtype or value.dtype, value.item()
     if not isinstance(value, (bool, int, float, complex, np.number, np.bool_)):
         raise TypeError(f"{what} must be Number, not {type(value).__name__}")
     value = value.item() if isinstance(value, np.generic) else value
     dtype = dtype or infer_dtype(value) or _dtype.get_default_dtype()
+    if isinstance(value, int):
+        check_bits(value)
     if not _holds(dtype, value):
         raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
-    if isinstance(value, complex) and dtype.category < _dtype.COMPLEX:
-        value = value != 0 if dtype is _dtype.bool else value.real
+    if dtype is _dtype.bool:
+        value = value != 0
+    elif isinstance(value, complex) and dtype.category < _dtype.COMPLEX:
+        value = value.real
+    elif dtype is _dtype.bfloat16:  # which NumPy converts no integer of 64 bits to
+        value = float(value)
     return value, dtype
 
 
+def check_bits(value: int) -> None:
+    """OverflowError for an integer that neither int64 nor uint64 holds."""
+    if not -(2**63) <= value < 2**64:
+        raise OverflowError("int too big to convert" if value > 0 else "can't convert negative int to unsigned")
+
+
 def _holds(dtype: Dtype, value: Any) -> bool:
-    if dtype.category in (_dtype.BOOL, _dtype.COMPLEX):
+    if dtype.category == _dtype.BOOL:
         return True
     if isinstance(value, complex):
+        if dtype.category == _dtype.COMPLEX:
+            return _holds(dtype, value.real) and _holds(dtype, value.imag)
         return value.imag == 0 and _holds(dtype, value.real)
     if dtype.category == _dtype.INT:
-        return _fits(np.asarray(value), dtype)
+        return _fits(np.asarray(value if isinstance(value, float) else int(value)), dtype)
     return abs(value) <= _largest(dtype) or value != value or abs(value) == float("inf")
 
 

@@ -12,7 +12,7 @@ from tdt._backend.device import device
 from tdt._core import dtype as _dtype
 from tdt._core.float8 import plain
 from tdt._core.methods import method
-from tdt._core.mode import values_read
+from tdt._core.mode import state, values_read
 from tdt._core.sparse import SparseCOO
 from tdt._core.storage import own_bytes
 from tdt._core.tensor import LEAF, Storage, Tensor, alias
@@ -62,14 +62,14 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
         force: detach a tensor that requires grad, and copy from a GPU.
     Shape: self (*); result the same.
     Raises:
-        RuntimeError: when the tensor requires grad and `force` is False.
+        RuntimeError: when the tensor requires grad, gradients are enabled and `force` is False.
         TypeError: when the tensor is sparse, or not on the CPU and `force` is False.
 
     >>> import tdt
     >>> tdt.tensor([1, 2]).numpy()
     array([1, 2])
     """
-    if not force and self.requires_grad:
+    if not force and state.grad and self.requires_grad:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     if isinstance(self._a, SparseCOO):
         raise TypeError("can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.")
@@ -209,7 +209,7 @@ def __deepcopy__(self: Tensor, memo: dict) -> Tensor:
         memory, st = memories[start, whole.size]
         offset = _backend.byte_bounds(a)[0] - start if a.size else 0
         copied = _backend.look_into(memory, a.dtype, offset, a.shape, a.strides)
-    created = as_subclass(alias(copied, LEAF if requires_grad else None, st), type(self))
+    created = _of_class(alias(copied, LEAF if requires_grad else None, st), type(self))
     memo[id(self)] = created
     created._grad = copy.deepcopy(self._grad, memo)
     created.__dict__.update(copy.deepcopy(_attributes(self), memo))
@@ -234,14 +234,21 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
             "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your class "
             f"inherits from Tensor; got {cls!r}."
         )
+    if self._edge is LEAF and state.grad:
+        self = self[...]  # whose gradient goes to the leaf
+    return _of_class(self, cls)
+
+
+def _of_class(tensor: Tensor, cls: type[Tensor]) -> Tensor:
+    """A tensor of this class that shares all with another."""
     created = Tensor.__new__(cls)
-    created._a, created._st, created._edge, created._view = self._a, self._st, self._edge, self._view
+    created._a, created._st, created._edge, created._view = tensor._a, tensor._st, tensor._edge, tensor._view
     return created
 
 
 def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Any:
     """A tensor of a class that inherits from Tensor on the memory of `data`, outside its graph."""
-    return as_subclass(alias(data._a, LEAF if require_grad else None, data._st), cls)
+    return _of_class(alias(data._a, LEAF if require_grad else None, data._st), cls)
 
 
 @method()
@@ -273,7 +280,10 @@ def _leaf_requires_grad(t: Tensor) -> bool:
 
 def _attributes(t: Tensor) -> dict[str, Any]:
     """The attributes that the user set on the tensor; hooks are not copied."""
-    return {name: value for name, value in t.__dict__.items() if not name.startswith("_")}
+    return {name: value for name, value in t.__dict__.items() if not name.startswith("_") or name in MARKS}
+
+
+MARKS = frozenset(("_is_param", "_is_buffer"))  # of tensors of other classes that Parameter or Buffer was called with
 
 
 def _rebuild(cls: type[Tensor], array: Any, where: str, requires_grad: bool, attributes: dict) -> Tensor:
@@ -285,4 +295,5 @@ def _rebuild(cls: type[Tensor], array: Any, where: str, requires_grad: bool, att
 
 
 Tensor._cdata = property(id)  # type: ignore[assignment, method-assign]  # PyTorch's number of a tensor, which no other has
+Tensor._of_class = staticmethod(_of_class)  # type: ignore[assignment, method-assign]
 Tensor._make_subclass = staticmethod(_make_subclass)  # type: ignore[assignment, method-assign]

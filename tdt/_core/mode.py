@@ -26,6 +26,8 @@ class State(threading.local):
     task: Any = None  # the current backward pass
     validates = __debug__  # distributions check their arguments, if they are not told; set for all threads
     recording: Any = None  # records the ops of a function that is being compiled
+    subclasses = True  # classes of tensors may take calls over, by `__torch_function__`
+    modes: tuple[Any, ...] = ()  # modes that take calls over, the innermost last
     batching: Any = None  # the run of a function that `vmap` computes for all entries at once
     # `grad`, or None if a handler or inference mode is active and ops take the general path.
     fast_record: bool | None = True

@@ -19,10 +19,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @method()
 def new_tensor(
-    self: Tensor, data: Any, *, dtype: Dtype | None = None, device: Device = None, requires_grad: bool = False
-) -> Tensor:
+    self: Tensor, data: Any, *, dtype: Dtype | None = None, device: Device = None, requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """A new tensor that holds a copy of `data`, by default with the dtype and device of this tensor.
 
+    Args:
+        pin_memory: has no effect.
     Shape: result the shape of `data`.
 
     >>> import tdt
@@ -143,13 +146,16 @@ def new_empty_strided(
     stride: Sequence[int],
     *,
     dtype: Dtype | None = None,
+    layout: Layout | None = None,
     device: Device = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """An uninitialized tensor of the given size and strides, by default with this tensor's dtype and device.
 
     Args:
         stride: in elements.
+        layout, pin_memory: have no effect.
     Shape: result of shape `size`.
 
     >>> import tdt

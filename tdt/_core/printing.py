@@ -180,4 +180,5 @@ def tensor_repr(t: Tensor) -> str:
         notes.append(f"grad_fn=<{t.grad_fn.name().rpartition('::')[2]}>")
     elif t._edge is LEAF:
         notes.append("requires_grad=True")
-    return _append_notes(f"{name}({body}", notes, indent, t.is_sparse)
+    text = _append_notes(f"{name}({body}", notes, indent, t.is_sparse)
+    return f"Parameter({text})" if hasattr(t, "_is_param") else text  # of a class that is not nn.Parameter

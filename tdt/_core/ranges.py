@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import functools
 import math
 import operator
 import warnings
@@ -16,6 +18,7 @@ from tdt._core.aliases import Device, Number
 from tdt._core.calls import front
 from tdt._core.creation import _finished, _into, _recorded
 from tdt._core.dtype import dtype as Dtype
+from tdt._core.from_data import LARGEST, check_bits, fill_number
 from tdt._core.tensor import Tensor, wrap
 
 if TYPE_CHECKING:
@@ -39,7 +42,8 @@ def arange(
     Shape: result (ceil((end - start) / step)).
     Raises:
         TypeError: when no number is given.
-        RuntimeError: when `step` is 0 or leads away from `end`, a bound is not finite, or there are too many numbers.
+        RuntimeError: when `step` is 0 or NaN or leads away from `end`, a bound is not finite, or there are too many numbers.
+        OverflowError: for an integer of more than 64 bits.
         ValueError: when `step` becomes 0 in an integer dtype.
 
     >>> import tdt
@@ -50,23 +54,44 @@ def arange(
         raise TypeError('arange() missing 1 required positional arguments: "end"')
     start, end = (0, start) if end is None else (start or 0, end)
     whole: Any = start, end, step
-    if {int}.issuperset(map(type, whole)) and dtype is out is device is None and as_device(None) is CPU:
+    integers = {int}.issuperset(map(type, whole))
+    if integers and dtype is out is device is None and as_device(None) is CPU:
         if whole[2] > 0 and whole[0] <= whole[1] < 2**60:
             return _recorded(_finished(np.arange(*whole, dtype=np.int64), requires_grad))
+    if (
+        dtype in FLOATS
+        and not (integers and dtype is None)
+        and out is device is None
+        and as_device(None) is CPU
+        and NUMBERS_ONLY.issuperset(map(type, whole))
+    ):
+        array = _floats(whole[0], whole[1], whole[2], dtype)
+        if array is not None:
+            return _recorded(_finished(array, requires_grad))
     first, limit, stride = (_real(v.item() if isinstance(v, Tensor) else v) for v in (start, end, step))
     dtype = out.dtype if dtype is None and out is not None else dtype
     if dtype is None:
         dtype = _dtype.int64 if all(isinstance(v, int) for v in (first, limit, stride)) else _dtype.get_default_dtype()
+    first, limit, stride, count = _checked(first, limit, stride, dtype)
+    with current(target := as_device(device)):
+        created = _finished(_numbers(on(target), first, limit, stride, count, dtype), requires_grad, device)
+    return _recorded(created) if out is None else _into(out, created)
+
+
+def _checked(first: Any, limit: Any, stride: Any, dtype: Dtype) -> tuple[Any, Any, Any, int]:
+    """The numbers of `arange`, integers for an integer dtype, and the length of its result; raises what `arange` does."""
+    for v in (first, limit, stride):
+        if isinstance(v, int):
+            check_bits(v)
     _dtype.check_category("arange", _dtype.REAL_NUMBERS, dtype)
     _dtype.check_category("arange", _dtype.ALL, dtype)
-    if stride == 0:
+    if not (stride > 0 or stride < 0):
         raise RuntimeError("step must be nonzero")
     if dtype.category == _dtype.INT and int(stride) == 0:
         raise ValueError("step must be nonzero")
     if any(isinstance(v, float) and not math.isfinite(v) for v in (first, limit)):
         raise RuntimeError(f"unsupported range: {first} -> {limit}")
-    if (limit - first) * stride < 0:
-        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    _check_direction(first, limit, stride)
     # PyTorch computes the length before truncating to integers, except for int64, which floats cannot represent.
     count = math.ceil((limit - first) / stride)
     if dtype.category == _dtype.INT:
@@ -74,9 +99,30 @@ def arange(
         count = -((first - limit) // stride) if dtype is _dtype.int64 else count
     if count >= 2**60:
         raise RuntimeError(f"invalid size, possible overflow? {first} to {limit} by {stride} are {count} elements")
-    with current(target := as_device(device)):
-        created = _finished(_numbers(on(target), first, limit, stride, count, dtype), requires_grad, device)
-    return _recorded(created) if out is None else _into(out, created)
+    return first, limit, stride, count
+
+
+def _check_direction(start: float, end: float, step: float) -> None:
+    if (end - start) * step < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+
+
+def _floats(first: float, limit: float, stride: float, dtype: Dtype | None) -> np.ndarray | None:
+    """The array of `arange` in float32 or float64; None where that is not the dtype, or there are no numbers between the ends."""
+    dtype = _dtype.get_default_dtype() if dtype is None else dtype
+    try:
+        count = math.ceil((limit - first) / stride)
+    except (ArithmeticError, ValueError):  # of which the caller raises PyTorch's error
+        return None
+    if dtype not in FLOATS or not 0 < count < 2**53:
+        return None
+    array = np.empty(count, dtype.np)
+    _write_spaced(array, 0, 1, stride, first)
+    return array
+
+
+FLOATS = (None, _dtype.float32, _dtype.float64)
+NUMBERS_ONLY = frozenset((int, float))
 
 
 def _numbers(xp: Any, first: Any, limit: Any, stride: Any, count: int, dtype: Dtype) -> Any:
@@ -111,8 +157,7 @@ def range(
     _dtype.check_category("range", _dtype.ALL, dtype)
     if step == 0:
         raise RuntimeError("step must be nonzero")
-    if (end - start) * step < 0:
-        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    _check_direction(start, end, step)
     count = math.floor((end - start) / step) + 1
     with current(target := as_device(device)):
         values = on(target).arange(count) * step + start
@@ -140,12 +185,15 @@ def linspace(
     Shape: start, end () if they are tensors; result (steps).
     Raises:
         TypeError: when `steps` is not an integer.
-        RuntimeError: when `steps` is negative, a bound has dimensions, or complex bounds meet a real `dtype`.
+        RuntimeError: when `steps` is negative, a bound has dimensions or does not fit in `dtype`, or complex bounds meet a real
+            `dtype`.
 
     >>> import tdt
     >>> tdt.linspace(0, 1, 3)
     tensor([0.0000, 0.5000, 1.0000])
     """
+    if dtype is out is device is None and not requires_grad and (array := _spaced(start, end, steps)) is not None:
+        return _recorded(_finished(array, False))
     (start, end), steps = _ends("linspace", start, end, steps), operator.index(steps)
     dtype = out.dtype if dtype is None and out is not None else dtype
     has_complex = isinstance(start, complex) or isinstance(end, complex)
@@ -154,21 +202,78 @@ def linspace(
     if dtype is None:
         dtype = _dtype.get_default_dtype().to_complex() if has_complex else _dtype.get_default_dtype()
     _dtype.check_category("linspace", _dtype.NUMBERS, dtype)
+    start, end = (fill_number(v, dtype, "linspace()")[0] if n < steps else 0 for n, v in enumerate((start, end)))
     if dtype.category == _dtype.INT:
-        start, end = int(start), int(end)  # type: ignore[arg-type]
+        start, end = int(start), int(end)
     # From both ends towards the middle, so that the numbers are symmetric.
-    kind = np.complex128 if dtype.is_complex else np.float64
-    step = (end - start) / (steps - 1) if steps > 1 else 0
-    with current(target := as_device(device)):
-        xp = on(target)
-        i = xp.arange(steps)
-        values = (
-            xp.where(i < steps // 2, start + step * i, end - step * (steps - 1 - i))
-            if steps > 1
-            else xp.full(steps, start, kind)
-        )
-        created = _finished(values.astype(dtype.np), requires_grad, device)
+    with current(target := as_device(device)), np.errstate(over="ignore", invalid="ignore"):
+        xp, half = on(target), steps // 2
+        values = xp.empty(steps, dtype.np)
+        if steps > 1:
+            start, end, step = _bounds_and_step(start, end, steps, dtype)
+            values[:half] = (start + step * xp.arange(half)).astype(dtype.np)
+            values[half:] = (end - step * xp.arange(steps - 1 - half, -1, -1)).astype(dtype.np)
+        else:
+            values[...] = start
+        created = _finished(values, requires_grad, device)
     return _recorded(created) if out is None else _into(out, created)
+
+
+def _bounds_and_step(start: Any, end: Any, steps: int, dtype: Dtype) -> tuple[Any, Any, Any]:
+    """The ends of `linspace` and the distance of its numbers, rounded to float32 for results of that type, as PyTorch's are."""
+    if dtype is not _dtype.float32:
+        return start, end, (end - start) / (steps - 1)
+    first, last = np.float32(start), np.float32(end)
+    return float(first), float(last), float((last - first) / np.float32(steps - 1))
+
+
+MAX_CACHED = 1 << 12  # numbers of `linspace` whose distances from the ends are kept for the next call
+
+
+def _spaced(start: Any, end: Any, steps: Any) -> np.ndarray | None:
+    """The array of `linspace` in float32 on the CPU; None where that is not the default, or the arguments are not numbers."""
+    if not (NUMBERS_ONLY.issuperset((start.__class__, end.__class__)) and steps.__class__ is int and steps > 1):
+        return None
+    if _dtype.get_default_dtype() is not _dtype.float32 or as_device(None) is not CPU:
+        return None
+    if not (-LARGEST <= start <= LARGEST and -LARGEST <= end <= LARGEST and abs(end - start) <= LARGEST):
+        return None
+    half, (start, end, step) = steps // 2, _bounds_and_step(start, end, steps, _dtype.float32)
+    array = np.empty(steps, np.float32)
+    if steps <= MAX_CACHED:
+        distances = _from_the_ends(steps) * step
+        np.add(distances[:half], start, array[:half], casting="same_kind")
+        np.subtract(end, distances[half:], array[half:], casting="same_kind")
+        return array
+    _write_spaced(array[:half], 0, 1, step, start)
+    _write_spaced(array[half:], steps - 1 - half, -1, -step, end)
+    return array
+
+
+def _write_spaced(out: np.ndarray, first: int, sign: int, step: float, shift: float) -> None:
+    """Write i · step + shift, computed in float64, for the integers i from `first` on, upwards or (`sign` is -1) downwards."""
+    for begin in builtins.range(0, out.size, len(_COUNTED)):
+        part = out[begin : begin + len(_COUNTED)]
+        if sign < 0:
+            values = (first - begin) - _COUNTED[: part.size]
+            values *= step
+        elif begin or first:
+            values = _COUNTED[: part.size] + (first + begin)
+            values *= step
+        else:
+            values = _COUNTED[: part.size] * step
+        np.add(values, shift, part, casting="same_kind")
+
+
+_COUNTED = np.arange(1 << 13, dtype=np.float64)  # blocks of so many lie in the cache
+
+
+@functools.lru_cache(64)
+def _from_the_ends(count: int) -> np.ndarray:
+    """The distance of each of so many numbers from the end that is nearer."""
+    distances = np.arange(count, dtype=np.float64)
+    distances[count // 2 :] = distances[: count - count // 2][::-1]
+    return distances
 
 
 def _ends(name: str, start: Any, end: Any, steps: Any) -> tuple[Any, Any]:
@@ -242,6 +347,10 @@ def eye(
     for name, size in (("n", n), ("m", m)):
         if size < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
+    if out is device is None and as_device(None) is CPU:
+        array = np.zeros((n, m), (_dtype.get_default_dtype() if dtype is None else dtype).np)
+        array.reshape(-1)[: min(n, m) * m : m + 1] = 1
+        return _recorded(_finished(array, requires_grad))
     created = _finished(
         on(as_device(device)).eye(n, m, dtype=(_dtype.get_default_dtype() if dtype is None else dtype).np),
         requires_grad,
@@ -257,21 +366,26 @@ def _triangle_indices(name: str, row: int, col: int, offset: int, dtype: Dtype, 
         raise RuntimeError(f"{which} must be non-negative, got {n}")
     with current(target := as_device(device)):
         xp = on(target)
+        if xp is np:
+            rows, columns = np.arange(row)[:, None] + offset, np.arange(col)
+            inside = rows >= columns if name == "tril_indices" else rows <= columns
+            return _recorded(wrap(np.array(inside.nonzero(), dtype.np)))
         return _recorded(wrap(xp.stack(getattr(xp, name)(row, offset, col)).astype(dtype.np)))
 
 
 @front
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: Dtype = _dtype.int64, device: Device = None,
-    layout: Layout | None = None,
+    layout: Layout | None = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Indices of the elements in the lower triangle of a matrix of `row` rows and `col` columns.
 
     Args:
         offset: the triangle's edge: 0 is the main diagonal, 1 the diagonal above it.
+        layout, pin_memory: have no effect.
     Shape: result (2, number of elements): row indices, then column indices.
     Raises:
-        RuntimeError: when `row` or `col` is negative.
+        RuntimeError: when `row` or `col` is negative, or `requires_grad` is set, as these are integers.
         NotImplementedError: when `dtype` is not int32 or int64.
 
     >>> import tdt
@@ -279,21 +393,22 @@ def tril_indices(
     tensor([[0, 1, 1],
             [0, 0, 1]])
     """
-    return _triangle_indices("tril_indices", row, col, offset, dtype, device)
+    return _triangle_indices("tril_indices", row, col, offset, dtype, device).requires_grad_(requires_grad)
 
 
 @front
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: Dtype = _dtype.int64, device: Device = None,
-    layout: Layout | None = None,
+    layout: Layout | None = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Indices of the elements in the upper triangle of a matrix of `row` rows and `col` columns.
 
     Args:
         offset: the triangle's edge: 0 is the main diagonal, 1 the diagonal above it.
+        layout, pin_memory: have no effect.
     Shape: result (2, number of elements): row indices, then column indices.
     Raises:
-        RuntimeError: when `row` or `col` is negative.
+        RuntimeError: when `row` or `col` is negative, or `requires_grad` is set, as these are integers.
         NotImplementedError: when `dtype` is not int32 or int64.
 
     >>> import tdt
@@ -301,4 +416,4 @@ def triu_indices(
     tensor([[0, 0, 1],
             [0, 1, 1]])
     """
-    return _triangle_indices("triu_indices", row, col, offset, dtype, device)
+    return _triangle_indices("triu_indices", row, col, offset, dtype, device).requires_grad_(requires_grad)

@@ -85,7 +85,14 @@ def _class_of(name: str, fields: tuple[str, ...]) -> Any:
         parts = ",\n".join(f"{field}={value!r}" for field, value in zip(fields, self, strict=True))
         return f"{_about.prefix}.return_types.{name}(\n{parts})"
 
+    def new(cls: Any, *values: Any) -> Any:
+        values = values[0] if len(values) == 1 else values  # PyTorch's classes take one sequence
+        if len(values) != len(fields):
+            raise TypeError(f"{cls.__module__}.{name}() takes a {len(fields)}-sequence ({len(values)}-sequence given)")
+        return tuple.__new__(cls, values)
+
     cls = cast(Any, namedtuple)(name, fields)
+    cls.__new__ = staticmethod(new)
     cls.__module__, cls.__repr__ = f"{_about.prefix}.return_types", shown
     cls.__reduce__ = lambda self: (_named, (name, fields, tuple(self)))  # the class is not an attribute of a module
     return cls

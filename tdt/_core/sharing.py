@@ -109,7 +109,7 @@ def frombuffer(
 
 def from_file(
     filename: str | os.PathLike[str], shared: bool | None = None, size: int = 0, *, dtype: Dtype | None = None,
-    layout: Layout | None = None, device: Device = None, pin_memory: bool = False,
+    layout: Layout | None = None, device: Device = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """A 1-d tensor mapped from a file.
 
@@ -127,7 +127,8 @@ def from_file(
     tensor([1, 2, 3], dtype=tdt.uint8)
     """
     kind = _dtype.get_default_dtype() if dtype is None else _dtype.as_dtype(dtype)
-    return tensor_on(UntypedStorage.from_file(filename, bool(shared), size * kind.itemsize), kind)
+    mapped = tensor_on(UntypedStorage.from_file(filename, bool(shared), size * kind.itemsize), kind)
+    return mapped.requires_grad_(requires_grad)
 
 
 class _Capsule:

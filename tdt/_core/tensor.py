@@ -73,6 +73,7 @@ class Tensor:
     _post_hooks: dict | None = None
     _node_hooks: Any = None
     _retains = False
+    _begin_with: Callable[..., None]  # for the first tensor of a subclass: `tdt._core.torch_function._begin_with`
     _fill: Callable[..., None]  # implementation of the legacy constructor: `tdt._core.legacy_constructor.fill`
     __array_priority__ = 1000  # makes NumPy call Tensor's reflected operators for `array + tensor`
     __hash__ = object.__hash__
@@ -80,6 +81,8 @@ class Tensor:
     def __new__(cls, *args: Any, dtype: Any = None, device: Any = None) -> Tensor:
         """Legacy constructor: `Tensor(2, 3)` is an uninitialised tensor of that shape, `Tensor([1, 2])` has those values."""
         tensor = object.__new__(cls)
+        if cls is not Tensor:
+            Tensor._begin_with(cls)
         tensor._a, tensor._st, tensor._edge, tensor._view, tensor._grad = _EMPTY, Storage(), None, None, None
         if args or dtype or device is not None or _dtype.get_default_dtype() is not _dtype.float32:
             first = args[0] if len(args) == 1 else None

@@ -118,6 +118,7 @@ class Tensor:
     _post_hooks: dict | None = None
     _node_hooks: Any = None
     _retains = False
+    _begin_with: Callable[..., None]
     _fill: Callable[..., None]
     __array_priority__ = 1000
     __hash__ = object.__hash__
@@ -301,6 +302,8 @@ class Tensor:
         """A tensor of a class that inherits from Tensor on the memory of `data`, outside its graph."""
     def _nnz(self) -> builtins.int:  # tdt/sparse/_methods.py
         """How many entries are stored."""
+    def _of_class(self, cls: type[Tensor]) -> Tensor:  # tdt/_core/interchange.py
+        """A tensor of this class that shares all with another."""
     def _values(self) -> Tensor:  # tdt/sparse/_methods.py
         """Values, coalesced or not, without their gradient."""
     def abs(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/rounding.py
@@ -397,7 +400,7 @@ class Tensor:
         """Index of the largest element, of equal ones the first."""
     def argmin(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/extremes.py
         """Index of the smallest element, of equal ones the first."""
-    def argsort(self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False) -> Tensor:  # tdt/_ops/reduce/sort.py
+    def argsort(self, dim: builtins.int = -1, descending: builtins.bool = False, stable: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/sort.py
         """Indices that put the elements in order along `dim`; nan counts as larger than all numbers."""
     def argwhere(self) -> Tensor:  # tdt/_ops/index/nonzero.py
         """Indices of the elements that are not 0, a row each."""
@@ -527,8 +530,8 @@ class Tensor:
         """Address of the first element in memory."""
     def contiguous(self, memory_format: _memory_format = ...) -> Tensor:  # tdt/_ops/shape/memory.py
         """The tensor itself if its memory has the given format, else a copy that has it."""
-    def copy_(self, src: Any, non_blocking: builtins.bool = False) -> Tensor:  # tdt/_ops/shape/memory.py
-        """Overwrite the elements with those of `src`, broadcast and converted to the dtype and device of this tensor."""
+    def copy_(self, other: Any, non_blocking: builtins.bool = False) -> Tensor:  # tdt/_ops/shape/memory.py
+        """Overwrite the elements with those of `other`, broadcast and converted to the dtype and device of this tensor."""
     def copysign(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/binary_math.py
         """The absolute value of `input` with the sign of `other`."""
     def copysign_(self, other: Tensor | _Number) -> Tensor:  # tdt/_ops/elementwise/binary_math.py
@@ -646,7 +649,7 @@ class Tensor:
         """In-place version of `exp2`."""
     def exp_(self) -> Tensor:  # tdt/_ops/elementwise/math.py
         """In-place version of `exp`."""
-    def expand(self, *sizes: builtins.int | Sequence[builtins.int], implicit: builtins.bool = False) -> Tensor:  # tdt/_ops/shape/views.py
+    def expand(self, *sizes: builtins.int | Sequence[builtins.int], size: Sequence[builtins.int] | None = None, implicit: builtins.bool = False) -> Tensor:  # tdt/_ops/shape/views.py
         """A view with dimensions of size 1 repeated to `sizes`, without copying."""
     def expand_as(self, other: Tensor) -> Tensor:  # tdt/_ops/shape/views.py
         """A view expanded to the shape of another tensor."""
@@ -992,7 +995,7 @@ class Tensor:
         """The last two dimensions swapped; RuntimeError for fewer than two."""
     def map2_(self, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:  # tdt/_ops/shape/resize.py
         """Replace each element by the result of a Python function of it and the elements of two other tensors; slow."""
-    def map_(self, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:  # tdt/_ops/shape/resize.py
+    def map_(self, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:  # tdt/_ops/shape/resize.py
         """Replace each element by the result of a Python function of it and the element of another tensor; slow."""
     def masked_fill(self, mask: Tensor, value: Tensor | _Number) -> Tensor:  # tdt/_ops/elementwise/select.py
         """`input` with `value` where `mask` is True."""
@@ -1107,13 +1110,13 @@ class Tensor:
         """Legacy constructor: a tensor with the dtype and device of `self`, from sizes, a sequence, a tensor or a storage."""
     def new_empty(self, *sizes: builtins.int | Sequence[builtins.int], size: Sequence[builtins.int] | None = None, dtype: _dtype | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, layout: _layout | None = None, pin_memory: builtins.bool = False) -> Tensor:  # tdt/_core/new_tensors.py
         """A tensor of the given size, not initialized, by default with this tensor's dtype and device."""
-    def new_empty_strided(self, size: Sequence[builtins.int], stride: Sequence[builtins.int], *, dtype: _dtype | None = None, device: _Device | None = None, requires_grad: builtins.bool = False) -> Tensor:  # tdt/_core/new_tensors.py
+    def new_empty_strided(self, size: Sequence[builtins.int], stride: Sequence[builtins.int], *, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False) -> Tensor:  # tdt/_core/new_tensors.py
         """An uninitialized tensor of the given size and strides, by default with this tensor's dtype and device."""
     def new_full(self, size: Sequence[builtins.int], fill_value: _Number, *, dtype: _dtype | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, layout: _layout | None = None, pin_memory: builtins.bool = False) -> Tensor:  # tdt/_core/new_tensors.py
         """A tensor of the given size with every element `fill_value`, by default with this tensor's dtype and device."""
     def new_ones(self, *sizes: builtins.int | Sequence[builtins.int], size: Sequence[builtins.int] | None = None, dtype: _dtype | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, layout: _layout | None = None, pin_memory: builtins.bool = False) -> Tensor:  # tdt/_core/new_tensors.py
         """A tensor of the given size, all 1, by default with this tensor's dtype and device."""
-    def new_tensor(self, data: Any, *, dtype: _dtype | None = None, device: _Device | None = None, requires_grad: builtins.bool = False) -> Tensor:  # tdt/_core/new_tensors.py
+    def new_tensor(self, data: Any, *, dtype: _dtype | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False) -> Tensor:  # tdt/_core/new_tensors.py
         """A new tensor that holds a copy of `data`, by default with the dtype and device of this tensor."""
     def new_zeros(self, *sizes: builtins.int | Sequence[builtins.int], size: Sequence[builtins.int] | None = None, dtype: _dtype | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, layout: _layout | None = None, pin_memory: builtins.bool = False) -> Tensor:  # tdt/_core/new_tensors.py
         """A tensor of the given size, all 0, by default with this tensor's dtype and device."""
@@ -1127,7 +1130,7 @@ class Tensor:
     @overload
     def nonzero(self, *, out: Tensor | None = None, as_tuple: Literal[True]) -> tuple[Tensor, ...]:  # tdt/_ops/index/nonzero.py
         """Indices of the elements that are not 0."""
-    def nonzero_static(self, *, size: builtins.int, fill_value: builtins.int = -1) -> Tensor:  # tdt/_ops/index/nonzero.py
+    def nonzero_static(self, *, size: builtins.int, fill_value: builtins.int = -1, out: Tensor | None = None) -> Tensor:  # tdt/_ops/index/nonzero.py
         """The first `size` rows of `nonzero`, filled up with `fill_value`."""
     def norm(self, p: builtins.float | Literal['fro', 'nuc'] | None = 'fro', dim: _Dims = None, keepdim: builtins.bool = False, out: Tensor | None = None, dtype: _dtype | None = None) -> Tensor:  # tdt/_ops/linalg/norms.py
         """Norm of the elements over `dim`; `linalg.norm` is the newer form."""
@@ -1148,7 +1151,7 @@ class Tensor:
     @property
     def output_nr(self) -> builtins.int:  # tdt/autograd/_variable.py
         """Which output of its `grad_fn` this tensor is."""
-    def permute(self, *dims: builtins.int | Sequence[builtins.int]) -> Tensor:  # tdt/_ops/shape/dimensions.py
+    def permute(self, *order: builtins.int | Sequence[builtins.int], dims: Sequence[builtins.int] | None = None) -> Tensor:  # tdt/_ops/shape/dimensions.py
         """The dimensions in another order: `x.permute(2, 0, 1)` or `x.permute((2, 0, 1))`."""
     def pin_memory(self, device: _Device | None = None) -> Tensor:  # tdt/_ops/shape/resize.py
         """The tensor itself: copies to a GPU go through pinned buffers of tdt's own."""
@@ -1180,7 +1183,7 @@ class Tensor:
         """Angles in radians converted to degrees."""
     def rad2deg_(self) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """In-place version of `rad2deg`."""
-    def random_(self, *ends: builtins.int | None, generator: Generator | None = None) -> Tensor:  # tdt/_ops/random/fill.py
+    def random_(self, *ends: builtins.int | None, to: builtins.int | None = None, generator: Generator | None = None) -> Tensor:  # tdt/_ops/random/fill.py
         """Fill with random integers: `random_(high)` on [0, high), `random_(low, high)` on [low, high)."""
     def ravel(self) -> Tensor:  # tdt/_ops/shape/views.py
         """All elements in one dimension: a view where possible, else a copy."""
@@ -1191,8 +1194,8 @@ class Tensor:
         """The reciprocal of each element, 1 / x."""
     def reciprocal_(self) -> Tensor:  # tdt/_ops/elementwise/math.py
         """In-place version of `reciprocal`."""
-    def record_stream(self, stream: Any) -> None:  # tdt/_ops/shape/resize.py
-        """Let the tensor's memory be used again only when the work is done that `stream` has when the tensor is gone."""
+    def record_stream(self, s: Any) -> None:  # tdt/_ops/shape/resize.py
+        """Let the tensor's memory be used again only when the work is done that `s` has when the tensor is gone."""
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Any:  # tdt/autograd/_variable.py
         """Call `hook(gradient)` whenever the gradient of this tensor is computed; a value it returns replaces the gradient."""
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Any:  # tdt/autograd/_variable.py
@@ -1209,8 +1212,8 @@ class Tensor:
         """Slices along `dim` scaled down to the p-norm `maxnorm` where their norm is larger."""
     def renorm_(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor:  # tdt/_ops/reduce/statistics.py
         """In-place version of `renorm`."""
-    def repeat(self, *repeats: builtins.int | Sequence[builtins.int]) -> Tensor:  # tdt/_ops/shape/join.py
-        """The tensor copied `repeats[d]` times along each dimension `d`; a method of Tensor."""
+    def repeat(self, *times: builtins.int | Sequence[builtins.int], repeats: Sequence[builtins.int] | None = None) -> Tensor:  # tdt/_ops/shape/join.py
+        """The tensor copied `times[d]` times along each dimension `d`; a method of Tensor."""
     def repeat_interleave(self, repeats: Tensor | builtins.int | None = None, dim: builtins.int | None = None, *, output_size: builtins.int | None = None) -> Tensor:  # tdt/_ops/shape/join.py
         """Each entry along `dim` repeated in place: the same number of times, or each its own number."""
     @property
@@ -1220,7 +1223,7 @@ class Tensor:
     def requires_grad(self, value: builtins.bool) -> None: ...
     def requires_grad_(self, requires_grad: builtins.bool = True) -> Tensor:  # tdt/autograd/_variable.py
         """Set `requires_grad` in place; True for a computed tensor that requires grad changes nothing."""
-    def reshape(self, *shape: builtins.int | Sequence[builtins.int]) -> Tensor:  # tdt/_ops/shape/views.py
+    def reshape(self, *sizes: builtins.int | Sequence[builtins.int], shape: Sequence[builtins.int] | None = None) -> Tensor:  # tdt/_ops/shape/views.py
         """The elements in another shape: `x.reshape(2, -1)` or `x.reshape((2, -1))`."""
     def reshape_as(self, other: Tensor) -> Tensor:  # tdt/_ops/shape/views.py
         """The elements in the shape of another tensor: a view where possible, else a copy."""
@@ -1260,7 +1263,7 @@ class Tensor:
     def scatter_add(self, dim: builtins.int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/index/scatter.py
         """A copy of `input` with src[i][j] added to result[index[i][j]][j] for dim 0, and so on; repeated indices add up."""
     def scatter_add_(self, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor:  # tdt/_ops/index/scatter.py
-        """`scatter_add` in place."""
+        """In-place version of `scatter_add`."""
     def scatter_reduce(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: Literal['sum', 'prod', 'mean', 'amax', 'amin'], *, include_self: builtins.bool = True, out: Tensor | None = None) -> Tensor:  # tdt/_ops/index/scatter.py
         """A copy of `input` in which the elements that `index` names along `dim` are reduced with those of `src`."""
     def scatter_reduce_(self, dim: builtins.int, index: Tensor, src: Tensor, reduce: Literal['sum', 'prod', 'mean', 'amax', 'amin'], *, include_self: builtins.bool = True) -> Tensor:  # tdt/_ops/index/scatter.py
@@ -1353,7 +1356,7 @@ class Tensor:
         """In-place version of `sub`."""
     def sum(self, dim: _Dims = None, keepdim: builtins.bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/reductions.py
         """Sum of the elements over `dim`; of integers and bools an int64."""
-    def sum_to_size(self, *size: builtins.int | Sequence[builtins.int]) -> Tensor:  # tdt/_ops/shape/views.py
+    def sum_to_size(self, *sizes: builtins.int | Sequence[builtins.int], size: Sequence[builtins.int] | None = None) -> Tensor:  # tdt/_ops/shape/views.py
         """The sum over the dimensions along which a tensor of shape `size` would be broadcast to `input`."""
     def svd(self, some: builtins.bool = True, compute_uv: builtins.bool = True, *, out: tuple[Tensor, Tensor, Tensor] | None = None) -> _svd_result:  # tdt/_ops/linalg/root_namespace.py
         """Singular value decomposition input = U diag(S) Vᴴ; `linalg.svd`, which returns Vᴴ, is the newer form."""
@@ -1383,8 +1386,8 @@ class Tensor:
         """In-place version of `tanh`."""
     def tensor_split(self, indices_or_sections: builtins.int | Sequence[builtins.int] | Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:  # tdt/_ops/shape/split.py
         """Views along `dim`: a number of them of nearly equal size, or split before the given indices."""
-    def tile(self, *dims: builtins.int | Sequence[builtins.int]) -> Tensor:  # tdt/_ops/shape/join.py
-        """The tensor copied `dims[d]` times along each dimension: `x.tile(2, 1)` or `x.tile((2, 1))`."""
+    def tile(self, *times: builtins.int | Sequence[builtins.int], dims: Sequence[builtins.int] | None = None) -> Tensor:  # tdt/_ops/shape/join.py
+        """The tensor copied `times[d]` times along each dimension: `x.tile(2, 1)` or `x.tile((2, 1))`."""
     def to(self, *args: Any, **options: Any) -> Tensor:  # tdt/_ops/shape/memory.py
         """The tensor with another dtype, device or memory format; the tensor itself if nothing changes."""
     def to_dense(self, dtype: _dtype | None = None, *, masked_grad: builtins.bool | None = None) -> Tensor:  # tdt/sparse/_methods.py
@@ -1489,7 +1492,7 @@ class Tensor:
         """Variance over `dim`: sum of squared distances from the mean, divided by n - correction."""
     def vdot(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/linalg/products.py
         """Dot product of two vectors, the first of which is conjugated."""
-    def view(self, *shape: builtins.int | Sequence[builtins.int] | _dtype, dtype: _dtype | None = None) -> Tensor:  # tdt/_ops/shape/views.py
+    def view(self, *sizes: builtins.int | Sequence[builtins.int] | _dtype, size: Sequence[builtins.int] | None = None, dtype: _dtype | None = None) -> Tensor:  # tdt/_ops/shape/views.py
         """The same memory with another shape, or read as another dtype."""
     def view_as(self, other: Tensor) -> Tensor:  # tdt/_ops/shape/views.py
         """A view with the shape of another tensor."""

@@ -34,7 +34,7 @@ assert _interchange and _variable and _engine_ops  # they bind methods of Tensor
 
 LATER = {"Function": "function", "Variable": "variable", "detect_anomaly": "anomaly_mode",
          "set_detect_anomaly": "anomaly_mode"}  # fmt: skip
-MODULES = ("anomaly_mode", "function", "functional", "grad_mode", "graph", "profiler", "variable")
+MODULES = ("anomaly_mode", "forward_ad", "function", "functional", "grad_mode", "graph", "profiler", "variable")
 
 
 def __getattr__(name: str) -> "Any":
@@ -42,5 +42,4 @@ def __getattr__(name: str) -> "Any":
         return importlib.import_module(f"tdt.autograd.{name}")
     if name in LATER:
         return getattr(importlib.import_module(f"tdt.autograd.{LATER[name]}"), name)
-    why = "; tdt has no forward-mode differentiation: functional.jvp and func.jvp give the same products"
-    raise AttributeError(f"module 'tdt.autograd' has no attribute '{name}'{why if name == 'forward_ad' else ''}")
+    raise AttributeError(f"module 'tdt.autograd' has no attribute '{name}'")

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from tdt import _backend
 from tdt._backend.layout import is_dense
 from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt._core.writing import check_memory
 from tdt._kernels import add, add_to, contiguous_copy, copy_in_order, is_in_order, memory_order
+from tdt.autograd._on_gpu import sum_of_two
 
 ndarray = np.ndarray
 _lock = threading.Lock()
@@ -22,7 +24,7 @@ def sum_of(a: Any, b: Any) -> Any:
     """The sum of two gradients; sparse + sparse is sparse, dense + sparse is dense."""
     if b.__class__ is not ndarray and is_sparse(b) and not is_sparse(a):
         return b + a
-    total = add(a, b)
+    total = sum_of_two(add, a, b)
     return total if total.__class__ is ndarray or not isinstance(total, np.generic) else np.asarray(total)  # of two 0-d
 
 
@@ -73,7 +75,7 @@ def accumulate(leaf: Tensor, g: Any, own: bool) -> None:
                 leaf._grad = wrap(sum_of(grad._a, g))
             else:
                 check_memory(grad)
-                add_to(grad._a, g)
+                sum_of_two(add_to, grad._a, g)
                 grad._st.bump_version()
     if leaf._post_hooks:
         for hook in tuple(leaf._post_hooks.values()):
@@ -82,6 +84,9 @@ def accumulate(leaf: Tensor, g: Any, own: bool) -> None:
 
 def _first(g: Any, like: Any, own: bool) -> Any:
     """A leaf's first gradient, in the order of memory of the leaf, `like`: `g` if that is the leaf's own, or a copy."""
+    gpu: Any = _backend.GpuArray
+    if own and g.__class__ is like.__class__ is gpu and g.flags.c_contiguous and like.flags.c_contiguous:
+        return g
     if not g.__class__ is ndarray is like.__class__ and (is_sparse(g) or is_sparse(like)):
         return g if own else contiguous_copy(g)
     return g if own and is_in_order(g, like) else copy_in_order(g, like)

@@ -1,12 +1,13 @@
 """The call of an op on tensors, in four steps: gather the operands, compute, wrap the result, record the call.
 
 `apply` takes every call. `unary`, `binary` and `ternary` gather the one to three operands of the common case without a loop; what
-`Plan.fast_path` does not cover they hand to `apply`. All record by `_record`.
+`Plan.fast_path` does not cover they hand to `apply`. All record by `record_call`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from operator import itemgetter
 from types import NoneType
 from typing import TYPE_CHECKING, Any
@@ -14,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tdt import _backend
+from tdt._backend.waiting import refuse_program
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.calls import TENSOR_TYPES, as_numbers
-from tdt._core.dtype import ALL_DTYPES, FLOAT, FLOAT8, dtype, of
+from tdt._core.dtype import dtype, of
 from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO, on_sparse
 from tdt._core.tensor import LEAF, Storage, Tensor, alias
@@ -29,18 +31,21 @@ from tdt._kernels import (
     widen,
 )
 from tdt._kernels._threads import THREADS
+from tdt._kernels.programs_gpu import OutdatedProgramError
+from tdt.autograd._layouts import call_of
 from tdt.autograd._meta import meta, on_meta
-from tdt.autograd._node import BackwardPlan, node_of
+from tdt.autograd._on_gpu import compute, in_layout
 from tdt.autograd._op_table import OPS
-from tdt.autograd._plan import NUMBER, Plan, plan_for, wrap_scalars
+from tdt.autograd._plan import NUMBER, Plan, plan_for, ranks_of, wrap_scalars
+from tdt.autograd._record import NO_EDGES, edges_of, record_call
 from tdt.autograd._views import NOWHERE, edge_of
 from tdt.autograd._wrap import WRAPPER, link_view, views, wrap_results
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
 
-DIFFERENTIABLE = frozenset(d.np for d in ALL_DTYPES + FLOAT8 if d.category >= FLOAT)
 NO_ATTRIBUTES: dict[str, Any] = {}
+TAKE_INDICES = frozenset(("embedding", "index"))  # ops whose indices need not be on the device of the values
 MOST_UFUNCS = 1000  # of an op: by the values of its numbers
 ndarray = np.ndarray
 _ELSEWHERE = frozenset((ndarray, _backend.MetaArray, SparseCOO))
@@ -96,7 +101,7 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:  # noqa: C90
         out._st = Storage()
     if edge is not None:
         edges = ((x, 0) if edge is LEAF else None if edge is NOWHERE else edge,)
-        _record(op, plan, 1, edges, (x,), (a,), attributes, (out,))
+        record_call(op, plan, 1, edges, (x,), (a,), attributes, (out,))
     return out
 
 
@@ -138,11 +143,11 @@ def view_of(op: Op, x: Any, attributes: dict, how: Callable[[Any, Any], Any], ar
         outs = (out,)
     if edge is not None:
         edges = ((x, 0) if edge is LEAF else None if edge is NOWHERE else edge,)
-        _record(op, plan, 1, edges, (x,), (a,), attributes, outs)
+        record_call(op, plan, 1, edges, (x,), (a,), attributes, outs)
     return outs if result.__class__ is tuple else outs[0]
 
 
-def binary(op: Op, x: Any, y: Any) -> Any:
+def binary(op: Op, x: Any, y: Any) -> Any:  # noqa: C901  (helper calls cost time)
     """`apply` for two operands without attributes: the fast path for NumPy tensors, the second may be a number."""
     record = state.fast_record
     if record is None and not op.autocast:
@@ -160,6 +165,10 @@ def binary(op: Op, x: Any, y: Any) -> Any:
     except AttributeError:
         plan = None
     if plan is None or not plan.fast_path or a.__class__ is not ndarray or record is None:
+        if plan is not None and record is not None and (plan.casts or plan.by_rank) and a.__class__ is ndarray:
+            promoted = _promoted(op, plan, record, x, y)
+            if promoted is not None:
+                return binary(op, *promoted)
         return apply(op, (x, y), {})
     direct, numbers = plan.function, ()
     # Ufuncs keep the order of one array.
@@ -193,8 +202,36 @@ def binary(op: Op, x: Any, y: Any) -> Any:
     if x_edge is not None or y_edge is not None:
         mask = 1 if y_edge is None else 2 if x_edge is None else 3
         edges = ((x, 0) if x_edge is LEAF else x_edge, (y, 0) if y_edge is LEAF else y_edge)
-        _record(op, plan, mask, edges, (x, y), (a, b), op.defaults, (out,))
+        record_call(op, plan, mask, edges, (x, y), (a, b), op.defaults, (out,))
     return out
+
+
+def _promoted(op: Op, plan: Plan, record: bool, x: Any, y: Any) -> tuple[Any, Any] | None:
+    """The operands of `binary` in the types that `plan` has for them; None if they may be recorded, are large, or of other types.
+
+    Args:
+        y: a NumPy tensor, or a number.
+    """
+    operands = x, y
+    arrays = [t._a if isinstance(t, Tensor) else t for t in operands]
+    ranked = plan if plan.by_rank is None else plan.by_rank.get(ranks_of(arrays))
+    if ranked is None or ranked.casts is None:  # until `apply` has made it
+        return None
+    promoted: list[Any] = []
+    for t, a, cast in zip(operands, arrays, ranked.casts, strict=True):
+        if a.__class__ is ndarray:
+            if a.size >= THREADS.elementwise or (record and op.rules and (t._edge is not None or t._view is not None)):
+                return None
+        if cast is None:
+            promoted.append(t)
+        elif a.__class__ is ndarray and a.dtype.char in COMMON and cast is not NUMBER and cast.char in COMMON:
+            promoted.append(alias(a.astype(cast), None))
+        else:
+            return None
+    return promoted[0], promoted[1]
+
+
+COMMON = frozenset("?bBhilfd")  # types between which promotion is NumPy's conversion
 
 
 def ternary(op: Op, x: Any, y: Any, z: Any) -> Any:
@@ -212,14 +249,14 @@ def ternary(op: Op, x: Any, y: Any, z: Any) -> Any:
         or not (a.__class__ is b.__class__ is ndarray) or not (c is None or c.__class__ is ndarray)
     ):  # fmt: skip
         return apply(op, (x, y, z), {})
-    edges, mask, nowhere = _edges_of((x, y, z)) if record else NO_EDGES
+    edges, mask, nowhere = edges_of((x, y, z)) if record else NO_EDGES
     result = op.forward(np, a, b, c)
     out = _new(Tensor)
     out._a = result if result.__class__ is ndarray else _backend.as_array(result)
     out._st = Storage()
     out._edge = out._view = out._grad = None
     if mask:
-        _record(op, plan, mask, edges, (x, y, z), (a, b, c), op.defaults, (out,), nowhere)
+        record_call(op, plan, mask, edges, (x, y, z), (a, b, c), op.defaults, (out,), nowhere)
     return out
 
 
@@ -251,7 +288,7 @@ def elementwise(op: Op, operands: tuple[Any, ...], attributes: dict) -> Any:
     except TypeError:  # a value that is not hashable
         found = None
     ufunc, numbers, attributes, pick = found or ufunc_of(op, key, arrays, attributes)
-    edges, mask, nowhere = _edges_of(operands) if recorded and record and op.rules else NO_EDGES
+    edges, mask, nowhere = edges_of(operands) if recorded and record and op.rules else NO_EDGES
     if ufunc is None or nowhere or not (contiguous or (ufunc.__class__ is BUILT_IN and not op.packed)):
         return None
     try:
@@ -265,26 +302,10 @@ def elementwise(op: Op, operands: tuple[Any, ...], attributes: dict) -> Any:
     if mask:
         kinds = tuple([a.dtype if a.__class__ is ndarray else a.__class__ for a in arrays])
         plan = op.plans.get(kinds) or plan_for(op, kinds, arrays)[1]
-        _record(op, plan, mask, edges, operands, arrays, attributes, (out,))
+        record_call(op, plan, mask, edges, operands, arrays, attributes, (out,))
     return out
 
 
-def _edges_of(operands: tuple[Any, ...]) -> tuple[list[Any], int, int]:
-    """Where the gradient of each operand goes; a bit set of those that have one; and of those that are views without a graph."""
-    edges: list[Any] = []
-    mask, nowhere, bit = 0, 0, 1
-    for x in operands:
-        edge = (x._edge if x._view is None else edge_of(x)) if isinstance(x, Tensor) else None
-        if edge is not None:
-            mask |= bit
-            if edge is NOWHERE:
-                edge, nowhere = None, nowhere | bit
-        edges.append((x, 0) if edge is LEAF else edge)
-        bit += bit
-    return edges, mask, nowhere
-
-
-NO_EDGES: tuple[list[Any], int, int] = ([], 0, 0)
 NO_UFUNC: tuple = (None, (), NO_ATTRIBUTES, None)
 
 
@@ -369,8 +390,9 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
             types.append(x.__class__)
     if recorded and xp is None and ndarray in map(type, arrays):
         operands, arrays = _moved_numbers(operands, arrays)
-    edges, mask, nowhere = _edges_of(operands) if recorded and record and op.rules else NO_EDGES
-    if xp is None and _are_on_the_gpu(arrays):
+    edges, mask, nowhere = edges_of(operands) if recorded and record and op.rules else NO_EDGES
+    call = None if xp is np or target is not None else call_of(op, arrays, types, attributes)
+    if call is not None or (xp is None and _are_on_the_gpu(arrays)):
         xp = _backend.gpu()
     elif xp is None:
         if _backend.several_gpus() and (gpu := _backend.elsewhere(arrays)) is not None:
@@ -378,23 +400,41 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
                 return apply(op, operands, attributes, target)
         if other := _of_other_kind(op, arrays):
             return other(op, operands, attributes)
-    plan = op.plans.get(key := tuple(types))
-    if plan is None or plan.by_rank is not None or xp is None:
-        xp, plan = plan_for(op, key, arrays)
-    if plan.casts is not None:
-        return apply(op, _cast(operands, plan.casts), attributes, target if plan.casts[0] is None else None)
-    if len(attributes) < len(op.attributes):
-        attributes = {**op.defaults, **attributes} if attributes else op.defaults
-    if plan.direct and target is None:
+    if call is not None and (program := call.forward.program) is not None:
+        plan, attributes = call.plan, call.attributes
+    else:
+        plan, program = op.plans.get(key := tuple(types)), None
+        if plan is None or plan.by_rank is not None or xp is None:
+            xp, plan = plan_for(op, key, arrays)
+        if plan.casts is not None:
+            return apply(op, _cast(operands, plan.casts), attributes, target if plan.casts[0] is None else None)
+        if len(attributes) < len(op.attributes):
+            attributes = {**op.defaults, **attributes} if attributes else op.defaults
+    if program is not None:
+        try:
+            result = program(arrays)
+        except OutdatedProgramError:
+            call.forward.program = None  # type: ignore[union-attr]
+            return apply(op, operands, attributes)
+    elif xp is not np:
+        if call is not None:
+            call.plan, call.attributes = plan, attributes
+        if call is not None and not op.view and call.forward.takes_notes():
+            noted = partial(_computed_on_gpu, op, plan, xp, arrays, attributes, target)
+            result = call.forward.noted(noted, arrays)
+        else:
+            result = _computed_on_gpu(op, plan, xp, arrays, attributes, target)
+    elif plan.direct and target is None:
         try:
             result = op.forward(xp, *arrays, **attributes)
         except (ValueError, OverflowError) as error:
             result = _recover(op, xp, arrays, attributes, error)
     else:
         result = _compute(op, xp, arrays, attributes, plan.low, target)
-        if op.aux:
-            result, *aux = result
-    result = op.lay(xp, result, arrays) if op.lay is not None and target is None else result
+    if op.aux:
+        result, *aux = result
+    if op.lay is not None and target is None and xp is np:
+        result = op.lay(xp, result, arrays)
     if (result.__class__ is ndarray or result.__class__ is _backend.GpuArray) and not inference:
         out = _new(Tensor)
         out._a = result
@@ -407,59 +447,8 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
     else:
         outs = wrap_results(op, result if result.__class__ is tuple else (result,), operands, attributes)
     if mask:
-        _record(op, plan, mask, edges, operands, arrays, attributes, outs, nowhere, aux)
+        record_call(op, plan, mask, edges, operands, arrays, attributes, outs, nowhere, aux, call)
     return outs if result.__class__ is tuple else outs[0]
-
-
-def _record(
-    op: Op, plan: Plan, mask: int, edges: Any, operands: tuple, arrays: Any, attributes: dict, outs: tuple,
-    nowhere: int = 0, aux: Any = None,
-) -> None:  # fmt: skip
-    """Create a node of the graph, and set it as the grad_fn of the results `outs` that can have gradients.
-
-    Args:
-        mask: the operands that require gradients, as a bit set.
-        edges: where the gradient of each operand goes.
-        nowhere: the operands among them that are views made under no_grad, as a bit set.
-        aux: values that the forward computed for fast_vjp.
-    """
-    key = (mask, nowhere) if nowhere else mask
-    back = plan.backward_plans.get(key)
-    if back is None:
-        kinds = tuple(map(type, arrays))
-        back = plan.backward_plans[key] = BackwardPlan(op, mask, len(operands), plan.low, nowhere, kinds)
-    if not back.has_rule:
-        return
-    node = node_of(back, edges, operands, arrays, attributes, outs, aux)
-    if not back.multiple_outputs:
-        t = outs[0]
-        dtype = t._a.dtype
-        if dtype is back.dtype or dtype in DIFFERENTIABLE:
-            back.dtype, t._edge = dtype, (node, 0)
-        return
-    for k, t in enumerate(outs):
-        if t._a.dtype in DIFFERENTIABLE and not (op.nondiff and op.outputs[k] in op.nondiff):
-            t._edge = (node, k)
-
-
-def record_results(op: Op, operands: tuple, arrays: tuple, attributes: dict, results: tuple) -> tuple[Tensor, ...]:
-    """Tensors around the results that a kernel has computed of NumPy operands, recorded as a call of `op`.
-
-    For calls that no handler sees: `state.fast_record` is not None.
-
-    Args:
-        arrays: the operands' arrays, of dtypes that the op takes as they are; None for an operand that is absent.
-        attributes: all of them.
-    """
-    outs = tuple([alias(r, None) for r in results])
-    if state.fast_record:
-        edges, mask, nowhere = _edges_of(operands)
-        if mask:
-            plan = op.plans.get(tuple([NoneType if a is None else a.dtype for a in arrays]))
-            if plan is None:
-                plan = plan_for(op, tuple([NoneType if a is None else a.dtype for a in arrays]), list(arrays))[1]
-            _record(op, plan, mask, edges, operands, arrays, attributes, outs, nowhere)
-    return outs
 
 
 def _are_on_the_gpu(arrays: list) -> bool:
@@ -476,10 +465,22 @@ def _of_other_kind(op: Op, arrays: list) -> Any:
 
 def _on_meta(op: Op, operands: tuple, attributes: dict) -> Any:
     """Shapes alone, for tensors on the device "meta"; nothing is recorded."""
+    _check_devices(op, operands)
     there = _backend.MetaArray
     plain = [alias(x._a.view(ndarray), None) if type(getattr(x, "_a", None)) is there else x for x in operands]
     with meta():
         return on_meta(apply(op, tuple(plain), attributes))
+
+
+def _check_devices(op: Op, operands: tuple) -> None:
+    """RuntimeError for tensors on the device "meta" and others; 0-d ones, and indices, may be on the CPU."""
+    expected: Any = None
+    for x in operands:
+        if not isinstance(x, Tensor) or not (x.ndim or x.is_meta) or op.name in TAKE_INDICES:
+            continue
+        expected = x.device if expected is None else expected
+        if x.device != expected:
+            raise RuntimeError(f"Tensor on device {x.device} is not on the expected device {expected}!")
 
 
 def _moved_numbers(operands: tuple, arrays: list) -> tuple[tuple, list]:
@@ -511,6 +512,21 @@ def converted(x: Any, dtype: dtype) -> Any:
     return x if isinstance(x, (bool, int, float, complex)) else np.asarray(x, dtype.np)
 
 
+def _computed_on_gpu(op: Op, plan: Plan, xp: Any, arrays: list, attributes: dict, target: Any) -> Any:
+    """What the forward gives of CuPy's arrays, results where PyTorch has them in memory."""
+    if op.view is True and plan.low is None and not op.kernels:
+        try:
+            return op.forward(xp, *arrays, **attributes)
+        except (ValueError, OverflowError) as error:
+            return _recover(op, xp, arrays, attributes, error)
+    result = compute(op, _compute, plan.low, xp, arrays, attributes, target)
+    if op.lay is None or target is not None:
+        return result
+    if op.aux:
+        return in_layout(op, xp, result[0], arrays), *result[1:]
+    return in_layout(op, xp, result, arrays)
+
+
 def _compute(op: Op, xp: Any, arrays: list, attributes: dict, low: Any, target: Any) -> Any:
     """Run the forward: by a kernel if one applies, in float32 for half precision, into `target` if the op supports it."""
     try:
@@ -527,6 +543,8 @@ def _compute(op: Op, xp: Any, arrays: list, attributes: dict, low: Any, target: 
             else chosen_on_gpu(op.kernels, xp, arrays, attributes)
         ):
             return kernel(*arrays, **attributes)
+        if xp is not np and not (op.formula or hasattr(op.forward, "repeatable")):
+            refuse_program()
         if target is not None and op.writes_out:
             return op.forward(xp, *arrays, **attributes, out=target)
         return op.forward(xp, *arrays, **attributes)
@@ -536,6 +554,7 @@ def _compute(op: Op, xp: Any, arrays: list, attributes: dict, low: Any, target: 
 
 def _compute_wide(op: Op, xp: Any, arrays: list, attributes: dict, low: Any) -> Any:
     """The forward of half-precision arrays that were converted to float32; its results but `aux` are rounded to `low`."""
+    refuse_program()
     kernel = chosen(op.kernels, xp, *arrays, **attributes) if op.kernels else None
     results = kernel(*arrays, **attributes) if kernel else op.forward(xp, *arrays, **attributes)
     if not op.aux:
@@ -546,7 +565,7 @@ def _compute_wide(op: Op, xp: Any, arrays: list, attributes: dict, low: Any) -> 
 
 def _recover(op: Op, xp: Any, arrays: list, attributes: dict, error: Exception, recorded: tuple = ()) -> Any:
     """Raise PyTorch's error for an error of NumPy's, or retry with a Python integer that was out of range wrapped around."""
-    _edges_of(recorded)  # raises for a view that cannot follow its base, before shapes that do not fit
+    edges_of(recorded)  # raises for a view that cannot follow its base, before shapes that do not fit
     if isinstance(error, OverflowError) and any(isinstance(a, int) for a in arrays):
         try:
             return op.forward(xp, *wrap_scalars(arrays), **attributes)

@@ -19,12 +19,11 @@ from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt._kernels import add, add_to
 from tdt.autograd._accumulate import accumulate, alone, run_hooks, sum_of, unshared
 from tdt.autograd._graph import GradientEdge, edge_at
-from tdt.autograd._node import Node
+from tdt.autograd._node import PLAIN, Node
 from tdt.autograd._views import edge_of
 
 ndarray = np.ndarray
 _lock = threading.Lock()  # two threads may add to one leaf
-PLAIN = (list, tuple)  # of what nodes save, unless hooks pack it
 IN_PLACE = 1 << 16  # bytes of a gradient from which on an elementwise rule may write its result into it
 
 
@@ -221,7 +220,7 @@ def _walk(task: Task, several_gpus: bool) -> dict[tuple, Any]:  # noqa: C901  (t
                 _make_current(g)
             target = edge[0]
             waiting = pending.get(target)
-            if waiting is None and target.__class__ is Node and target.outs is None:
+            if waiting is None and (target.outs is None if target.__class__ is Node else isinstance(target, Tensor)):
                 pending[target] = g
             elif waiting.__class__ is ndarray and g.__class__ is ndarray and g.ndim:
                 alike = g.strides == waiting.strides and g.shape == waiting.shape and g.dtype is waiting.dtype
@@ -316,6 +315,15 @@ def _only_towards(
     return [target for target in order if target in runs], runs
 
 
+def _no_implicit_gradient(i: int, t: Tensor) -> RuntimeError:
+    """Why output `i` needs a gradient that is given."""
+    if t._a.size != 1:
+        return RuntimeError(
+            f"grad can be implicitly created only for scalar outputs; output {i} has shape {list(t.shape)}"
+        )
+    return RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {t.dtype}")
+
+
 def prepare(tensors: Sequence[Tensor], grad_tensors: Iterable[Any], graph: bool) -> tuple[list, list]:
     """The edges of the outputs and their gradients, which are checked for shape; None becomes 1 for a scalar output."""
     edges, grads = [], []
@@ -328,15 +336,15 @@ def prepare(tensors: Sequence[Tensor], grad_tensors: Iterable[Any], graph: bool)
             edges.append(edge_at(t))
             grads.append(g if graph else g._a)
             continue
-        if g is None and t._a.size != 1 and t.requires_grad:
-            raise RuntimeError(
-                f"grad can be implicitly created only for scalar outputs; output {i} has shape {list(t.shape)}"
-            )
+        if g is None and (t._a.size != 1 or t._a.dtype.kind == "c") and t.requires_grad:
+            raise _no_implicit_gradient(i, t)
         edge = t._edge if t._view is None else edge_of(t)
         if edge is None or edge[1] < 0:
             raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
         if g is None:
             g = wrap(np.ones_like(t._a) if t._a.__class__ is ndarray else _ones_on_gpu(t._a))
+            if graph and state.recording is not None:
+                state.recording.constant(g)
         elif not isinstance(g, Tensor):
             raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
         elif g._a.shape != t._a.shape:

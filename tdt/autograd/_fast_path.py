@@ -14,7 +14,8 @@ from tdt._core.mode import state
 from tdt._core.tensor import LEAF, Storage, Tensor
 from tdt._core.wrapping import wraps
 from tdt._kernels._threads import THREADS
-from tdt.autograd._dispatch import _record
+from tdt.autograd._inplace import copy_into
+from tdt.autograd._record import record_call
 from tdt.autograd._views import NOWHERE, edge_of
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ class FastPath:
     Args:
         op: with one operand.
         prepare: `prepare(dtype, shape, dim, option)`, with the two arguments of a call, gives a function of arrays, which
-            returns the op's results, contiguous, and the op's attributes; None if such a call has no short way.
+            returns the op's results, and the op's attributes; None if such a call has no short way. The function returns
+            None for an array that is left to `apply`.
     """
 
     __slots__ = ("op", "prepare", "most", "saved")
@@ -68,6 +70,8 @@ class FastPath:
             return None
         edge = (x._edge if x._view is None else edge_of(x)) if record else None
         result = compute(a)
+        if result is None:
+            return None
         out = _new(Tensor)
         out._st = Storage()
         out._edge = out._view = out._grad = None
@@ -79,7 +83,7 @@ class FastPath:
             outs = (out, *[wrapped(asarray(r)) for r in result[1:]])
         if edge is not None:
             edges = ((x, 0) if edge is LEAF else None if edge is NOWHERE else edge,)
-            _record(self.op, plan, 1, edges, (x,), (a,), attributes, outs)
+            record_call(self.op, plan, 1, edges, (x,), (a,), attributes, outs)
         return out if len(outs) == 1 else outs
 
     def _find(self, a: np.ndarray, dim: Any, option: Any) -> tuple:
@@ -122,11 +126,14 @@ def takes(  # noqa: C901  (one frame: helper calls cost time)
         _kernels.UFUNCS.append(saved)
 
         @wraps(function)
-        def called(*args: Any, **kwargs: Any) -> Any:
+        def called(*args: Any, **kwargs: Any) -> Any:  # noqa: C901
             try:
                 x: Any = None
                 values, found = args[1:], None
                 if kwargs:
+                    if (target := kwargs.get("out")) is not None:
+                        copied = copy_into(target, called, args, kwargs)
+                        return function(*args, **kwargs) if copied is None else copied
                     values += (NAMED, *kwargs, *kwargs.values())
                 try:
                     a = args[0]._a
@@ -152,6 +159,8 @@ def takes(  # noqa: C901  (one frame: helper calls cost time)
                         if result.__class__ is tuple:
                             outs = tuple([wrapped(asarray(r)) for r in result])
                             return outs if finish is None else finish(outs)
+                        if result is None:
+                            return function(*args, **kwargs)
                         out = _new(Tensor)
                         out._a = result if result.__class__ is ndarray else asarray(result)
                         out._st = Storage()

@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tdt._core import dtype as _dtype
-from tdt._core.calls import check_call
+from tdt._core.calls import TENSOR_TYPES, check_call
 from tdt._core.methods import rename
 from tdt._core.mode import enable_grad, real, state
 from tdt._core.tensor import LEAF, Tensor, View, alias
 from tdt._core.writing import check_memory
 from tdt.autograd._inplace import check_writable, is_plain, write
 from tdt.autograd._op_table import OPS
+from tdt.autograd._views import edge_of, edge_without_hooks
+
+if TYPE_CHECKING:
+    from tdt.autograd._op import Op
+
+ndarray, copyto = np.ndarray, np.copyto
+FEW = 1 << 12  # elements that are copied in less time than the write of some of them takes
 
 
 def by_op(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
-    """The op of this name runs on the tensor's own memory; operands are passed by position, attributes by keyword."""
+    """The op of this name runs on the tensor's own memory."""
     record = OPS[name]
+    names = tuple(inspect.signature(function).parameters)[1 : len(record.operands)]
 
     def method(input: Tensor, *operands: Any, **attributes: Any) -> Tensor:
-        if attributes and "out" in attributes:
-            raise _no_out(name)
+        if attributes:
+            if "out" in attributes:
+                raise _no_out(name)
+            for operand in names[len(operands) :]:  # those that come by name
+                if operand in attributes:
+                    operands = (*operands, attributes.pop(operand))
         if record.tensors_only and operands and not isinstance(operands[0], Tensor):
             check_call()
         return write(record, input, operands, attributes)
@@ -37,18 +51,69 @@ def by_copy(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]
         if "out" in kwargs:
             raise _no_out(name)
         try:
+            if is_plain(input) and _have_no_graph(args) and (not kwargs or _have_no_graph(kwargs.values())):
+                result, a = function(input, *args, **kwargs), input._a
+                r = result._a
+                if r.__class__ is ndarray and r.dtype is a.dtype and r.shape == a.shape:
+                    copyto(a, r)
+                    input._st.bump_version()
+                    return input
+                return overwrite(input, result)
             # The op may keep its input for backward, which must not change.
             recorded = False
             if state.grad:
                 for x in (input, *args, *kwargs.values()):
                     if isinstance(x, Tensor) and (x._edge is not None or x._view is not None) and x.requires_grad:
                         recorded = True
-            return overwrite(input, function(OPS["clone"](input) if recorded else input, *args, **kwargs))
+            return overwrite(input, function(_recorded_copy(input) if recorded else input, *args, **kwargs))
         except (AttributeError, TypeError):
             check_call()
             raise
 
     return _in_place(method, function, name)
+
+
+def _have_no_graph(values: Iterable[Any]) -> bool:
+    """Whether none of the values is a tensor that may be recorded."""
+    return all(not isinstance(x, Tensor) or (x._edge is None and x._view is None) for x in values)
+
+
+def _recorded_copy(x: Tensor) -> Tensor:
+    """A copy of what is written to, of whose gradient hooks on a view hear nothing."""
+    edge = edge_of(x) if x._view is not None else None
+    if edge is not None and edge is not LEAF:
+        x = alias(x._a, edge_without_hooks(x, edge), x._st)
+    return OPS["clone"](x)
+
+
+def by_op_of(
+    op: Op, arguments: Callable[..., tuple[tuple, dict[str, Any]]]
+) -> Callable[[Callable[..., Tensor], str], Callable[..., Tensor]]:
+    """`by_op` for a function that checks its arguments and writes at places of a tensor; small tensors are written `by_copy`.
+
+    Args:
+        op: which the function calls.
+        arguments: gives, for the function's arguments, the op's operands behind the tensor, and its attributes.
+    """
+
+    def make(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
+        copied = by_copy(function, name)
+
+        def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+            if "out" in kwargs:
+                raise _no_out(name)
+            if input.__class__ in TENSOR_TYPES and input._a.size <= FEW:
+                return copied(input, *args, **kwargs)
+            try:
+                operands, attributes = arguments(input, *args, **kwargs)
+            except (AttributeError, TypeError):
+                check_call()
+                raise
+            return write(op, input, operands, attributes)
+
+        return _in_place(method, function, name)
+
+    return make
 
 
 def by_op_of_floats(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:

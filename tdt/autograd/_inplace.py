@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from tdt import _backend
 from tdt._core.calls import TENSOR_TYPES, check_call
 from tdt._core.dtype import of
-from tdt._core.mode import state
+from tdt._core.mode import computed, state
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import LEAF, Storage, Tensor, alias
 from tdt._core.writing import check_cast, check_memory, check_overlap, store
@@ -21,10 +22,12 @@ from tdt.autograd._views import check_view, edge_of, edge_without_hooks, move, r
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
 
-ndarray, may_share_memory = np.ndarray, np.may_share_memory
+ndarray, may_share_memory, broadcast, copyto = np.ndarray, np.may_share_memory, np.broadcast, np.copyto
 
 
-def write(op: Op, x: Tensor, rest: tuple, attributes: dict, repeats: bool | None = None) -> Tensor:
+def write(  # noqa: C901  (one way for every op in place)
+    op: Op, x: Tensor, rest: tuple, attributes: dict, repeats: bool | None = None
+) -> Tensor:
     """Compute `x` = op(x, *rest) in x's own memory, which its views share.
 
     The op runs on an alias of `x`; then the edge of `x` is replaced by that of the result. For a view, `copy_slices`
@@ -38,6 +41,10 @@ def write(op: Op, x: Tensor, rest: tuple, attributes: dict, repeats: bool | None
     if x._a.__class__ is not ndarray and _backend.several_gpus() and (gpu := _backend.elsewhere([x._a])) is not None:
         with gpu:
             return write(op, x, rest, attributes, repeats)
+    if not (op.writes_out or rest) and is_plain(x):
+        write_result(x, op(x, **attributes))
+        x._st.bump_version()
+        return x
     recording = state.grad and any(isinstance(t, Tensor) and t.requires_grad for t in (x, *rest))
     if recording:
         check_writable(x)
@@ -45,7 +52,7 @@ def write(op: Op, x: Tensor, rest: tuple, attributes: dict, repeats: bool | None
             if isinstance(t, Tensor):
                 edge_of(t)
     if state.meta or x._a.__class__ is _backend.MetaArray:
-        check_fits(x, apply(op, (alias(x._a, None, x._st), *rest), attributes))
+        check_fits(x, apply(op, (alias(x._a, None, x._st), *(_on_device_of(x, t) for t in rest)), attributes))
         x._st.bump_version()
         return x
     check_memory(x, op.repeats if repeats is None else repeats)
@@ -56,7 +63,7 @@ def write(op: Op, x: Tensor, rest: tuple, attributes: dict, repeats: bool | None
         edge = edge_without_hooks(x, edge)
     before = alias(x._a, (x, 0) if edge is LEAF else edge, x._st)
     if recording and op.operands[0] in _rule_params(op):
-        before._a, before._st = x._a.copy(), Storage()
+        before._a, before._st = computed(_copy, [x._a]), Storage()
     result = apply(op, (before, *rest), attributes, _direct_target(op, x, rest))
     write_result(x, result)
     if state.recording is not None:
@@ -69,23 +76,35 @@ def write(op: Op, x: Tensor, rest: tuple, attributes: dict, repeats: bool | None
     return x
 
 
+def _on_device_of(x: Tensor, operand: Any) -> Any:
+    """An operand of an op in place that has no values; PyTorch takes it from any device where `x` is a meta tensor."""
+    if x._a.__class__ is not _backend.MetaArray or not isinstance(operand, Tensor):
+        return operand
+    return alias(_backend.to_device(operand._a, x.device), None)
+
+
 def is_plain(x: Any) -> bool:
     """Whether `x` is a contiguous NumPy tensor that may be written to without a record or a check."""
-    kind = x.__class__
-    if kind not in TENSOR_TYPES or (state.grad and _may_require_grad(x)):
-        return False
-    if state.fast_record is None and state.uncast_record is None:
+    if not is_unrecorded(x):
         return False
     a = x._a
     return a.__class__ is ndarray and a.flags.c_contiguous and not x._st.inference
+
+
+def is_unrecorded(x: Any) -> bool:
+    """Whether `x` is a tensor of which nothing is recorded, by autograd or by anything else."""
+    kind = x.__class__
+    if kind not in TENSOR_TYPES or (state.grad and _may_require_grad(x)):
+        return False
+    return state.fast_record is not None or state.uncast_record is not None
 
 
 def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) -> bool:  # noqa: C901  (helper calls cost time)
     """Compute into the memory of `out` without any detour, in the common case; False, with nothing done, in all others.
 
     The common case: nothing is recorded, `out` is a contiguous NumPy tensor, and the operands are numbers, or NumPy tensors
-    of its shape and dtype that are `out` itself or share no memory with it. Those of an elementwise op whose first operand is
-    `out` may be smaller.
+    of its shape and dtype that are `out` itself or share no memory with it. Those of an elementwise op may be smaller, if they
+    broadcast to its shape.
     """
     record, kind = state.fast_record, out.__class__
     if record is None and not op.autocast:
@@ -101,7 +120,7 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
     arrays: list[Any] = []
     key: list[Any] = []  # of the plan, and of the ufunc
     generated = op.ufuncs is not None and a.size < THREADS.elementwise
-    broadcasts = op.elementwise and operands[0] is out
+    smaller = False
     for t in operands:
         kind = t.__class__
         if t is out:
@@ -112,8 +131,10 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
             if b is not a:
                 if b.__class__ is not ndarray or b.dtype is not dtype or t._st is storage:
                     return False
-                if b.shape != a.shape and (not broadcasts or b.ndim > a.ndim):
-                    return False
+                if b.shape != a.shape:
+                    if not op.elementwise or b.ndim > a.ndim:
+                        return False
+                    smaller = True
                 if (a.base is not b.base or b.base is not None) and may_share_memory(a, b):
                     return False
             if record and (t._edge is not None or (t._view is not None and t._view.base._edge is not None)):
@@ -127,7 +148,11 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
             return False
     if op.to_float and dtype.kind in "biu":
         return False
+    if not op.broadcasts and sum([b is a for b in arrays]) > 1:  # it would read what it has written
+        return False
     try:
+        if smaller and operands[0] is not out and broadcast(*arrays).shape != a.shape:
+            return False
         if generated:
             ufunc, numbers, _, pick = ufunc_of(op, key, arrays, attributes)
             if ufunc is not None:
@@ -135,7 +160,7 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
                 storage.bump_version()
                 return True
             key = [dtype if x.__class__ is ndarray else x.__class__ for x in arrays]
-        plan = op.plans.get(dtype if len(key) == 1 or (len(key) == 2 and key[1] is dtype) else tuple(key))
+        plan = op.plans.get(dtype if len(key) <= 2 and key[0] is dtype is key[-1] else tuple(key))
         if plan is None or not plan.direct or plan.by_rank is not None:
             return False
         if attributes and not TENSOR_TYPES.isdisjoint(map(type, attributes.values())):
@@ -162,17 +187,28 @@ def _may_require_grad(t: Tensor) -> bool:
     return t._edge is not None or (t._view is not None and t._view.base._edge is not None)
 
 
+def _copy(a: Any) -> Any:
+    return a.copy()
+
+
 def _rule_params(op: Op) -> set[str]:
     return {p for rule in op.rules.values() for p in (*rule.params, *(rule.fast_params or ()))}
 
 
 def _direct_target(op: Op, x: Tensor, rest: tuple) -> Any:
-    """x's array if the forward may write into it directly: all shapes and dtypes are equal and no memory overlaps partially."""
+    """x's array if the forward may write into it directly: all shapes and dtypes are equal and no memory overlaps partially.
+
+    An op that does not broadcast writes at places that other operands name, so that these may have any shape and dtype, but
+    share no memory with `x`.
+    """
     a = x._a
     if not op.writes_out or a.__class__ is SparseCOO or (op.to_float and a.dtype.kind in "biu"):
         return None
     if op.repeats and _backend.overlaps_itself(a):
         return a
+    if not op.broadcasts:
+        others = [t._a for t in rest if isinstance(t, Tensor)]
+        return None if any(type(b) is not type(a) or _backend.may_overlap(a, b) for b in others) else a
     for t in rest:
         if isinstance(t, Tensor):
             b = t._a
@@ -238,6 +274,77 @@ def rebase(x: Tensor, edge: tuple) -> None:
     edge_of(x)
 
 
+def copy_into(out: Any, call: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Write the results of `call(*args, **kwargs)` without `out=` into `out`, in the common case; None in all others.
+
+    So small tensors are written by the short way of a function, which has none for `out=`. The common case: nothing is
+    recorded, each result has the shape and dtype of its target, whose memory is contiguous and no argument's.
+
+    Returns:
+        `out`; of several results the named tuple that the function gives, of the targets.
+    """
+    targets = out if out.__class__ is tuple else (out,)
+    if state.fast_record is None or not all(map(_takes_copies, targets)):
+        return None
+    if len(targets) > 1 and len({id(t._st) for t in targets}) < len(targets):
+        return None
+    if kwargs:
+        kwargs = {name: value for name, value in kwargs.items() if name != "out"}
+    if not _are_apart((*args, *kwargs.values()) if kwargs else args, targets):
+        return None
+    found: Any = call(*args, **kwargs) if kwargs else call(*args)
+    kind = found.__class__
+    if kind in TENSOR_TYPES:
+        if targets is out or not _fits(found, out):
+            return None
+        copyto(out._a, found._a)
+        out._st.bump_version()
+        return out
+    if targets is not out or not isinstance(found, tuple) or len(found) != len(targets):
+        return None
+    if not all(map(_fits, found, targets)):
+        return None
+    for t, result in zip(targets, found, strict=True):
+        copyto(t._a, result._a)
+        t._st.bump_version()
+    return out if kind is tuple else kind(*targets)
+
+
+def _fits(result: Any, t: Tensor) -> bool:
+    """Whether a result of which nothing is recorded has the shape and dtype of `t`."""
+    kind = result.__class__
+    if kind not in TENSOR_TYPES or result._edge is not None:
+        return False
+    r = result._a
+    return r.__class__ is ndarray and r.shape == t._a.shape and r.dtype == t._a.dtype
+
+
+def _takes_copies(t: Any) -> bool:
+    """Whether `t` is a small contiguous tensor of NumPy, of which nothing is recorded."""
+    kind = t.__class__
+    if kind not in TENSOR_TYPES:
+        return False
+    a = t._a
+    if a.__class__ is not ndarray or a.size >= THREADS.elementwise or not a.flags.c_contiguous or t._st.inference:
+        return False
+    return not _may_require_grad(t)
+
+
+def _are_apart(values: Iterable[Any], targets: tuple) -> bool:
+    """Whether the tensors among the values, and in lists among them, share no memory with the targets."""
+    for x in values:
+        kind = x.__class__
+        if kind in TENSOR_TYPES:
+            b, storage = x._a, x._st
+            for t in targets:
+                a = t._a
+                if storage is t._st or ((a.base is not None or b.base is not None) and may_share_memory(a, b)):
+                    return False
+        elif (kind is list or kind is tuple) and not _are_apart(x, targets):
+            return False
+    return True
+
+
 def write_out(op: Op, out: Any, operands: tuple, attributes: dict) -> Any:
     """Run `op` and store its result(s) in `out`: resized where empty, cast where the category allows; no gradients."""
     if op.writes_out and op.elementwise and compute_into(op, out, operands, attributes):
@@ -255,7 +362,7 @@ def write_out(op: Op, out: Any, operands: tuple, attributes: dict) -> Any:
     if op.broadcasts:
         for t in targets:
             check_overlap(t, operands)
-    results = apply(op, operands, attributes)
+    results = op(*operands, **attributes)
     results = results if isinstance(results, tuple) else (results,)
     if len(results) != len(targets):
         raise TypeError(f"{op.name}(): argument 'out' must be a tuple of {len(results)} Tensors, got {len(targets)}")

@@ -18,6 +18,11 @@ from tdt._core.mode import handling, real
 from tdt._core.tensor import Tensor, wrap
 
 
+def _of_no_device(x: Any) -> Any:
+    """An operand in a meta pass, in which parameters on the device "meta" meet inputs that are not."""
+    return wrap(x._a.view(np.ndarray)) if isinstance(x, Tensor) and x._a.__class__ is _backend.MetaArray else x
+
+
 class meta(handling):
     """Ops in this block compute only shapes. `flops` is the sum of the multiply-adds of all ops that ran.
 
@@ -42,6 +47,7 @@ class meta(handling):
             raise DataDependentError(
                 f"the result's shape of {op.name} depends on values, which the meta pass does not have"
             )
+        operands = tuple(map(_of_no_device, operands))
         shapes: list[Any] = [x._a.shape if isinstance(x, Tensor) else None for x in operands]
         full = {**op.defaults, **attributes}
         if op.flops is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,8 +16,11 @@ from tdt._core.errors import constant, freed, overwritten
 from tdt._core.mode import _Mode
 from tdt._core.sparse import SparseCOO, densify_unsupported
 from tdt._core.tensor import Storage, Tensor, alias, wrap
+from tdt._kernels.programs_gpu import OutdatedProgramError
 from tdt.autograd._graph import GraphNode
+from tdt.autograd._layouts import LayoutCall, may_repeat
 from tdt.autograd._node_names import name_of
+from tdt.autograd._on_gpu import rule_on_gpu
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op, Rule
@@ -26,6 +30,7 @@ ndarray = np.ndarray
 _new = object.__new__
 NUMBERS = (bool, int, float, complex, type(None))
 NOTHING: dict[str, Any] = {}
+PLAIN = (list, tuple)  # of what nodes save, unless hooks pack it
 
 
 class BackwardPlan:
@@ -42,7 +47,7 @@ class BackwardPlan:
     __slots__ = ("op", "names", "keep", "keep_operands", "keep_outputs",
                  "fold", "named", "calls", "fast_calls", "fast", "broadcasts", "multiple_outputs",
                  "variadic", "needs_shapes", "needs_dtypes", "widens", "wide_scalars", "has_rule", "numbers", "dtype",
-                 "in_place", "prepare")  # fmt: skip
+                 "in_place", "prepare", "gpu_calls")  # fmt: skip
 
     def __init__(self, op: Op, mask: int, count: int, low: Any = None, nowhere: int = 0, kinds: tuple = ()):
         nowhere = nowhere if len(op.rules) > 1 else 0  # a single rule keeps and runs, as in PyTorch
@@ -101,6 +106,7 @@ class BackwardPlan:
         self.fast_calls = [
             c for rule in fast_rules for c in self._calls(rule, rule.fast, rule.fast_params, order, needed)
         ]
+        self.gpu_calls: list[tuple] | None = None  # as fast_calls, on a GPU
         # Of the one rule, what prepares its calls by shapes.
         self.prepare = rules[0].prepare if len(fast_rules) == 1 and not (self.widens or self.variadic) else None
         # Whether the one call may write its result into the incoming gradient.
@@ -114,6 +120,15 @@ class BackwardPlan:
             at = tuple(self.names.index(n) if n in self.names else None for n in rule.wrt)
             return [(function, pick, at, tuple(i is not None and i in needed for i in at))]
         return [(function, pick, i, None) for i in needed if self.names[i] == rule.wrt[0]]
+
+    def on_gpu(self) -> list[tuple]:
+        """The calls of the rules on CuPy's arrays."""
+        if self.gpu_calls is None:
+            self.gpu_calls = [
+                (rule_on_gpu(self.op, None if needs is not None else self.names[at], function), pick, at, needs)
+                for function, pick, at, needs in self.fast_calls
+            ]
+        return self.gpu_calls
 
     def prepared(self, values: list) -> Callable[..., list] | Literal[False]:
         """A function of the gradient and the saved arrays, for such `values` of `Node.run`; False where nothing is prepared."""
@@ -210,6 +225,17 @@ class Node(GraphNode):
             saved.append(array)
             storages.append(storage)
         unprepared = None
+        is_plain = self.saved.__class__ in PLAIN and not graph and required is None
+        if self.call.__class__ is LayoutCall and is_plain and may_repeat():
+            gradient = self.call.gradient(back, grads)
+            if gradient is not None:
+                if gradient.program is not None:
+                    try:
+                        return gradient.program((grads, saved, self.aux))
+                    except OutdatedProgramError:
+                        gradient.program = None
+                if gradient.takes_notes():
+                    return gradient.noted(partial(self.run, grads, False), (grads, saved, self.aux))
         if back.prepare is not None and self.call is not None and not graph and required is None:
             unprepared = key_of(back, grads)
             if unprepared is not None and (prepared := self.call.gradients.get(unprepared)) is not None:
@@ -233,7 +259,8 @@ class Node(GraphNode):
             values = _widened(values)
         results: list = [None] * len(self.edges)
         into = {"out": g} if own and fast and _may_replace(g, saved) else NOTHING
-        for function, pick, at, needs in back.fast_calls if fast else back.calls:
+        calls = back.calls if not fast else back.fast_calls if xp is np else back.on_gpu()
+        for function, pick, at, needs in calls:
             if required is not None:
                 if needs is None:
                     if not self._leads_to(at, required):
@@ -294,12 +321,13 @@ class Node(GraphNode):
 
 def node_of(
     back: BackwardPlan, edges: Any, operands: tuple, arrays: Any, attributes: dict, outs: tuple, aux: Any = None,
-    call: Any = None,
+    call: Any = None, layout: LayoutCall | None = None,
 ) -> Node:  # fmt: skip
     """The node of a call. Not `Node.__init__`: to call a class takes a third as long as all this does.
 
     Args:
         call: the remembered one (`_remembered._Call`) that this is; all results but the first are arrays then.
+        layout: the one on a GPU.
     """
     node = _new(Node)
     node.backward_plan, node.edges, node.call = back, edges, call
@@ -328,7 +356,13 @@ def node_of(
     if back.needs_dtypes:
         node.dtypes = tuple([getattr(a, "dtype", None) for a in arrays])
     if back.multiple_outputs:
-        node.outs = [kind_of(t) for t in outs] if call is None else call.kinds
+        if layout is not None and layout.kinds is not None:
+            node.outs = layout.kinds
+        else:
+            node.outs = [kind_of(t) for t in outs] if call is None else call.kinds
+    if layout is not None:
+        node.call = layout
+        layout.kinds = node.outs
     return node
 
 

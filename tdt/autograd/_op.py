@@ -131,11 +131,17 @@ class Op(Traits):
         # "forward", and operands whose gradients are meant: formulas of expressions, of an op that is elementwise but whose
         # `forward` is no formula. `tdt.compile` fuses them.
         self.traced: dict[str, Callable[..., Any]] = {}
+        self.on_gpu: Any = False  # `_on_gpu.form_of` it, once that is known
+        self.layouts: Any = (
+            False if self.random or self.data_dependent else None
+        )  # calls of `_layouts`, once there are some
         self.plans: dict[tuple, Plan] = {}
         _kernels.UFUNCS.append(self.plans)
         self.on_sparse: Callable[..., Any] | None = None
         self.view = self.view or self.multi_view
         self.computes = self.computes and not self.view
+        if self.view and not self.multi_view:
+            self.layouts = False
         # simple: nothing but the forward between operands and result. fast_path: `unary` and `binary` will do.
         self.simple = not (self.aux or self.sparse)
         self.direct: Callable[..., Any] | None = getattr(np, self.ufunc) if self.ufunc else None

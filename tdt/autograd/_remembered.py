@@ -17,10 +17,12 @@ from tdt._core.tensor import Storage, Tensor, wrap
 from tdt._core.wrapping import wraps
 from tdt._kernels import chosen_for
 from tdt._kernels._threads import THREADS
-from tdt.autograd._dispatch import _edges_of, apply, number_key, ufunc_of
+from tdt.autograd._dispatch import apply, number_key, ufunc_of
+from tdt.autograd._inplace import copy_into
 from tdt.autograd._node import BackwardPlan, kind_of, node_of
 from tdt.autograd._node_names import label
 from tdt.autograd._plan import ranks_of
+from tdt.autograd._record import edges_of
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
@@ -65,6 +67,9 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
     @wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:  # noqa: C901
         try:
+            if kwargs and (target := kwargs.get("out")) is not None:
+                copied = copy_into(target, called, args, kwargs)
+                return function(*args, **kwargs) if copied is None else copied
             record = state.fast_record
             if record is not None:
                 key: list[Any] = [*kwargs] if kwargs else []
@@ -225,8 +230,10 @@ class _Call:
                     break
         else:
             compute = functools.partial(kernel or functools.partial(op.forward, np), **self.attributes)
-            if op.packed or (op.lay is not None and not contiguous):
+            if op.lay is not None and not contiguous:
                 return None
+            if op.packed:
+                compute = _packing(compute)
         if count == len(arrays):
             return compute
         if self.tail is not None:
@@ -242,7 +249,7 @@ class _Call:
                 operands, arrays = operands + self.tail, (*arrays, *self.tail)
             else:
                 operands, arrays = self._among_constants(operands), self._among_constants(arrays)
-        edges, mask, nowhere = _edges_of(operands)
+        edges, mask, nowhere = edges_of(operands)
         if nowhere or (mask and self.label is None):
             return False
         if mask and self.op.rules:
@@ -270,6 +277,16 @@ class _Call:
         for place, value in zip(self.places, values, strict=True):
             operands[place] = value
         return tuple(operands)
+
+
+def _packing(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """`compute`, with its result in the order of its dimensions."""
+
+    def packing(*arrays: Any) -> Any:
+        result = compute(*arrays)
+        return result if result.flags.c_contiguous else result.copy("C")
+
+    return packing
 
 
 class _Watch:

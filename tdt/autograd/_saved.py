@@ -37,13 +37,17 @@ class Saving:
     def _handle(self, op: Any, operands: tuple, attributes: dict, target: Any) -> Any:
         with _Mode(handler=self.outer):
             result = apply(op, operands, attributes, target)
+        self.keep_of(result)
+        return result
+
+    def keep_of(self, result: Any) -> None:
+        """Call `keep` for the node that has recorded a call with this result, a tensor or a tuple of them."""
         for t in result if isinstance(result, tuple) else (result,):
             node = t._edge and t._edge[0]
             if node is not None:
                 if node.saved or node.aux is not None:
                     self.keep(node)
                 break
-        return result
 
     def keep(self, node: Any) -> None:
         """Take over what `node` keeps.

@@ -19,6 +19,8 @@ from tdt.autograd._views import NOWHERE, edge_of
 
 def set_requires_grad(self: Tensor, value: bool) -> None:
     """Turn gradients of a leaf on or off."""
+    if not isinstance(value, bool):
+        raise RuntimeError("requires_grad must be a bool")
     if self._edge is not None and self._edge is not LEAF:
         raise RuntimeError(
             "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
@@ -46,11 +48,15 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     Shape: self (*); result `self`.
     Raises:
         RuntimeError: when the tensor is computed and `requires_grad` is False, or its dtype is not floating-point or complex.
+        TypeError: when `requires_grad` is not a bool.
 
     >>> import tdt
     >>> tdt.zeros(2).requires_grad_()
     tensor([0., 0.], requires_grad=True)
     """
+    if not isinstance(requires_grad, bool):
+        kind = type(requires_grad).__name__
+        raise TypeError(f"requires_grad_(): argument 'requires_grad' (position 1) must be bool, not {kind}")
     if not requires_grad or self._edge in (None, LEAF):
         set_requires_grad(self, requires_grad)
     return self
@@ -91,7 +97,8 @@ def set_grad(self: Tensor, value: Tensor | None) -> None:
             raise RuntimeError("can't assign Variable as its own grad")
         if value._a.shape != self._a.shape:
             raise RuntimeError(
-                f"assigned grad has data of a different size: {list(value.shape)} for a tensor of {list(self.shape)}"
+                f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size '{list(self.shape)}'. Please "
+                "ensure that the gradient and the tensor are the same size"
             )
         if value.dtype is not self.dtype:
             raise RuntimeError(
@@ -143,23 +150,23 @@ def backward(
 
 
 @method()
-def detach(self: Tensor) -> Tensor:
+def detach(input: Tensor) -> Tensor:
     """A tensor on the same memory that takes no part in the graph.
 
-    Shape: self (*); result the same.
+    Shape: input (*); result the same.
 
     >>> import tdt
     >>> tdt.detach(tdt.ones(1, requires_grad=True))
     tensor([1.])
     """
-    return alias(self._a, None, self._st)
+    return alias(input._a, None, input._st)
 
 
 @method()
-def detach_(self: Tensor) -> Tensor:
+def detach_(input: Tensor) -> Tensor:
     """Take this tensor out of the graph, in place.
 
-    Shape: self (*); result `self`.
+    Shape: input (*); result `input`.
     Raises:
         RuntimeError: when the tensor is a view.
 
@@ -167,10 +174,10 @@ def detach_(self: Tensor) -> Tensor:
     >>> tdt.detach_(tdt.ones(1, requires_grad=True).exp()).requires_grad
     False
     """
-    if self._view is not None:
+    if input._view is not None:
         raise RuntimeError("Can't detach views in-place: use detach() instead")
-    self._edge = None
-    return self
+    input._edge = None
+    return input
 
 
 def set_data(self: Tensor, value: Tensor) -> None:

@@ -73,7 +73,7 @@ class DirichletShares(Function):
     def forward(ctx: Any, concentration: Tensor) -> Tensor:
         kind = concentration.dtype.np
         xp = _backend.namespace(concentration._a)
-        drawn = _drawn(concentration)
+        drawn = xp.maximum(_drawn(concentration.double()), xp.finfo(xp.float64).tiny)
         shares = (drawn / drawn.sum(-1, keepdims=True)).astype(kind)
         out = wrap(xp.clip(shares, xp.finfo(kind).tiny, xp.nextafter(kind.type(1), kind.type(0))))
         ctx.save_for_backward(concentration, out)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar, overload
 
 import tdt
@@ -34,6 +34,11 @@ def broadcast_all(*values: Tensor | float) -> tuple[Tensor, ...]:
     where = None if first is None else first.device
     tensors = [x if isinstance(x, Tensor) else tdt.tensor(x, dtype=kind, device=where) for x in values]
     return tuple(tdt.broadcast_tensors(*tensors))
+
+
+def _standard_normal(shape: Sequence[int], dtype: tdt.dtype, device: tdt.device) -> Tensor:
+    """Standard normal numbers, which libraries of distributions draw through this function."""
+    return tdt.randn(tuple(shape), dtype=dtype, device=device)
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:

@@ -364,6 +364,10 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
     return tensor
 
 
+# PyTorch's internal names, which libraries call.
+_no_grad_uniform_, _no_grad_normal_, _no_grad_trunc_normal_ = uniform_, normal_, trunc_normal_
+_no_grad_fill_, _no_grad_zero_ = constant_, zeros_
+
 # Names that PyTorch deprecated: each warns and calls the function whose name ends in an underscore.
 uniform = deprecated_alias(uniform_, "nn.init.uniform", "nn.init.uniform_")
 normal = deprecated_alias(normal_, "nn.init.normal", "nn.init.normal_")

@@ -13,11 +13,47 @@ from tdt._backend.device import as_device
 from tdt._core.dtype import as_dtype, get_default_dtype
 from tdt._core.size import Size
 from tdt._core.tensor import Storage, Tensor
+from tdt._core.torch_function import disabled
 from tdt.nn._types import Device, Dtype
 
 
-class _WrappedTensor(Tensor):
+class _MarkedInstances(type):
+    """Class whose instances are also the tensors of other classes that it marked when it was called with them."""
+
+    mark: str  # the attribute of such a tensor
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        if not isinstance(instance, Tensor):
+            return False
+        # A subclass has no other instances than its own.
+        return type.__instancecheck__(cls, instance) or ("mark" in cls.__dict__ and hasattr(instance, cls.mark))
+
+
+def _marked(data: Tensor, mark: str, requires_grad: bool) -> Tensor:
+    """`data`, of a class of the user's, as a new leaf that is marked.
+
+    Raises:
+        RuntimeError: when `detach` returns another class.
+    """
+    leaf = data.detach().requires_grad_(requires_grad)
+    if type(leaf) is not type(data):
+        raise RuntimeError(
+            f"Creating a Parameter or Buffer from an instance of type {type(data).__name__} requires that detach() returns "
+            f"an instance of the same type, but it returned one of type {type(leaf).__name__}."
+        )
+    setattr(leaf, mark, True)
+    return leaf
+
+
+def _is_of_another_class(data: Any) -> bool:
+    kind = type(data)
+    return kind not in PLAIN and isinstance(data, Tensor) and not issubclass(kind, UninitializedTensorMixin)
+
+
+class _WrappedTensor(Tensor, metaclass=_MarkedInstances):
     """A tensor whose constructor takes another tensor and options, which the subclass handles."""
+
+    __torch_function__ = disabled
 
     def __new__(cls, *args: Any, **options: Any) -> Any:
         return Tensor.__new__(cls)
@@ -27,11 +63,12 @@ class Parameter(_WrappedTensor):
     """Tensor that a module registers for training when it is assigned as an attribute.
 
     Args:
-        data: tensor whose memory it shares; None for an empty one.
+        data: tensor whose memory it shares; None for an empty one. Of a tensor of a class of yours the result has that class,
+            and is an instance of Parameter too.
     Shape: that of `data`; (0,) without it.
     Raises:
         TypeError: when `data` is not a tensor.
-        RuntimeError: when an integer tensor is to require gradients.
+        RuntimeError: when an integer tensor is to require gradients, or `data.detach()` is of another class than `data`.
 
     >>> import tdt
     >>> tdt.nn.Parameter(tdt.zeros(2))
@@ -39,10 +76,16 @@ class Parameter(_WrappedTensor):
     tensor([0., 0.], requires_grad=True)
     """
 
-    def __init__(self, data: Tensor | None = None, requires_grad: bool = True):
+    mark = "_is_param"
+
+    # As in PyTorch not in __init__: a subclass whose __new__ takes other arguments need not define __init__ too.
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Any:
+        if data is not None and _is_of_another_class(data):
+            return _marked(data, cls.mark, requires_grad)
+        parameter = Tensor.__new__(cls)
         if data is not None:
-            _share(self, data)
-        self.requires_grad_(requires_grad)
+            _share(parameter, data)
+        return parameter.requires_grad_(requires_grad)
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
@@ -52,11 +95,13 @@ class Buffer(_WrappedTensor):
     """Tensor that a module registers as state, not for training, when it is assigned as an attribute.
 
     Args:
-        data: tensor whose memory it shares; None for an empty one.
+        data: tensor whose memory it shares; None for an empty one. Of a tensor of a class of yours the result has that class,
+            and is an instance of Buffer too.
         persistent: whether `state_dict` contains it.
     Shape: that of `data`; (0,) without it.
     Raises:
         TypeError: when `data` is not a tensor.
+        RuntimeError: when `data.detach()` is of another class than `data`.
 
     >>> import tdt
     >>> module = tdt.nn.Module()
@@ -64,6 +109,18 @@ class Buffer(_WrappedTensor):
     >>> module.state_dict()
     OrderedDict([('mean', tensor([0., 0.]))])
     """
+
+    mark = "_is_buffer"
+    persistent: bool
+
+    def __new__(cls, data: Tensor | None = None, *args: Any, persistent: bool = True, **options: Any) -> Any:
+        if data is None or not _is_of_another_class(data):
+            return super().__new__(cls)
+        if args or options:  # __init__ does not see them, as the result is no instance by class
+            raise TypeError(f"{cls.__name__}() takes a tensor and `persistent`, not {[*args, *options]}")
+        marked: Any = _marked(data, cls.mark, data.requires_grad)
+        marked.persistent = persistent
+        return marked
 
     def __init__(self, data: Tensor | None = None, *, persistent: bool = True):
         if data is not None:
@@ -80,6 +137,9 @@ def _share(target: Tensor, data: Any) -> None:
     target._a, target._st = data._a, data._st
 
 
+PLAIN = frozenset((Tensor, Parameter, Buffer))
+
+
 class UninitializedTensorMixin:
     """What a parameter and a buffer without a shape have in common: little can be done with them but `materialize`."""
 
@@ -87,6 +147,9 @@ class UninitializedTensorMixin:
     _st: Storage
     requires_grad: bool
     cls_to_become: type[Tensor]
+
+    def __new__(cls, *args: Any, **options: Any) -> Any:
+        return Tensor.__new__(cls)  # type: ignore[arg-type]  # the other base is one
 
     def _start(self, requires_grad: bool, device: Device, dtype: Dtype) -> None:
         where = as_device(device)

@@ -255,6 +255,12 @@ def _resample(graph: Graph, x: Ref, axes: Sequence[Any]) -> Ref:
     return x
 
 
+@form("grid_sampler_2d")
+def _grid_sampler(graph: Graph, x: Ref, grid: Ref, mode: str, padding: str, align: bool) -> Ref:
+    mode = "linear" if mode == "bilinear" else mode
+    return graph.op("GridSample", x, grid, mode=mode, padding_mode=padding, align_corners=int(align))
+
+
 @form("col2im")
 def _col2im(graph: Graph, x: Ref, size: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Ref:
     how: dict[str, Any] = {"dilations": [*dilation], "pads": [*padding, *padding], "strides": [*stride]}

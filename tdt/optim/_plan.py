@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import is_
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from tdt._core.dtype import float64, get_default_dtype
 from tdt._core.tensor import Tensor, wrap
 from tdt._kernels import Kernel
 from tdt._kernels._table import Table
+
+if TYPE_CHECKING:
+    from tdt._kernels._references import References
 
 # Elements of a piece: five float32 arrays of it are 640 kB, which a level-two cache holds. A GPU takes all at once.
 PIECE = 1 << 15
@@ -124,16 +127,16 @@ class Piece:
         ]
 
     def update_at_once(self, change: Callable[..., Any], grads: list, numbers: tuple, options: dict[str, Any],
-                       renewed: Callable[[], tuple] | None = None) -> bool:  # fmt: skip
+                       renewed: Callable[[], list] | None = None, skips: Any = None) -> bool:  # fmt: skip
         """Update on a GPU by a kernel generated from the formula `change`; False where there is none.
 
-        renewed: in a CUDA graph, what gives the numbers and options of a replay.
+        renewed, skips: in a CUDA graph, what gives the numbers and options of a replay, as of `optim_gpu.Step`.
         """
         if not self.takes_kernel:
             return False
         if self.step is None:
             self.step = _on_gpu(change)
-        return self.step(self.targets, self.dense(grads), *self.whole_state, numbers, options, renewed)
+        return self.step(self.targets, self.dense(grads), *self.whole_state, numbers, options, renewed, skips)
 
     def gradient(self, grads: list) -> Any:
         """The gradients as one flat array; it may be a view of the only one, which must not be written to."""
@@ -178,7 +181,8 @@ class Plan:
     """How the parameters of a group that have a gradient are updated, for as long as none of their arrays is replaced.
 
     pieces: what NumPy or CuPy does. tables: (which parameters, `Table`) for a kernel. Made anew when parameters lose or
-    gain their gradient, or when state was loaded; `before` lends its slabs.
+    gain their gradient, or when state was loaded; `before` lends its slabs. is_read: whether the scalars that are known are
+    those in memory, as far as steps have written them.
     """
 
     def __init__(
@@ -205,10 +209,10 @@ class Plan:
         self.homes: list[tuple[Slab, int]] = [self.places[p] for p in live]
         self.state_arrays = [state[p][name]._a for p in live for name in self.watched]
         self._runs = self._neighbours()
-        self._rows = [(row[picked], k) for slab, picked, _, _ in self._runs for k, row in enumerate(slab.scalars)]
+        rows = [(row[picked], k) for slab, picked, _, _ in self._runs for k, row in enumerate(slab.scalars)]
+        self._rows = [(row, row.copy(), k) for row, k in rows]  # the scalars; and as they were when they were read
         self._fresh = True  # whether a slab may hold state that no step has used yet
-        self._now = self._read()
-        self._known: list[bytes] | None = self._bytes()
+        self._now, self.is_read = self._read(), True
         self.tables = list(self._make_tables())
         in_table = {i for rows, _, _ in self.tables for i in rows}
         self.pieces = list(self._make_pieces([i for i in range(len(live)) if i not in in_table]))
@@ -234,8 +238,10 @@ class Plan:
 
     def reads(self) -> bool:
         """Whether kernels are switched on as they were. Reads the scalars."""
-        if self._fresh or self._bytes() != self._known:
-            self._now, self._known = self._read(), self._bytes()
+        if self._fresh or not self.is_read or any(row.tobytes() != known.tobytes() for row, known, _ in self._rows):
+            self._now, self.is_read = self._read(), True
+            for row, known, _ in self._rows:
+                known[...] = row
         return self.kernels_on == _kernels.enabled() and (
             self.steps != FIRST_STEPS or bool(self.tables) or not self.on_cpu
         )
@@ -251,39 +257,60 @@ class Plan:
         fresh, slabs = self._fresh, [(slab.fresh, [*slab.fresh]) for slab, *_ in self._runs]
 
         def restore() -> None:
-            self._fresh, self._known = fresh, None
+            self._fresh, self.is_read = fresh, False
             for now, before in slabs:
                 now[:] = before
 
         return restore
 
     def advance(self, step: Callable[..., tuple[tuple, tuple]]) -> list[tuple]:
-        """Count a step; returns the numbers of each parameter. step: as of `next_numbers`."""
+        """Count a step; returns its numbers. step: as of `next_numbers`."""
         numbers, keep = self.next_numbers(step)
         keep()
         return numbers
 
-    def next_numbers(self, step: Callable[..., tuple[tuple, tuple]]) -> tuple[list[tuple], Callable[[], None]]:
-        """The numbers of each parameter for the next step, and what counts it.
+    @property
+    def counts_alone(self) -> bool:
+        """Whether the numbers of a step depend on how many were taken, and on nothing else of those before."""
+        return not self._fresh and {*self.scalars_at_first} <= {"step"}
+
+    def count_fewer(self, fewer: int) -> None:
+        """Let so many steps that were counted not have been taken, where `counts_alone`."""
+        for row, _, _ in self._rows:
+            row -= fewer
+        self.is_read = False
+
+    def next_numbers(
+        self, step: Callable[..., tuple[tuple, tuple]], fewer: int = 0
+    ) -> tuple[list[tuple], Callable[[], None]]:
+        """The numbers of each parameter for the next step, or one for all where those are equal, and what counts it.
 
         step: `step(dtypes, fresh, *scalars)` gives (the scalars after this step, numbers). dtypes: of the scalars. fresh: whether
-        the parameter's arrays are as they were made.
+        the parameter's arrays are as they were made. fewer: steps that were counted and not taken, where `counts_alone`.
         """
-        if not self._fresh and self._now.count(self._now[0]) == len(self._now):
-            after, numbers = step(*self._now[0])
-            return [numbers] * len(self._now), lambda: self._keep_all(after)
-        known = {values: step(*values) for values in dict.fromkeys(self._now)}
-        steps = [known[values] for values in self._now]
+        now = self._now
+        if fewer:
+            now = [(dtypes, fresh, *[count - fewer for count in counts]) for dtypes, fresh, *counts in now]
+        if not self._fresh and now.count(now[0]) == len(now):
+            after, numbers = step(*now[0])
+            return [numbers], lambda: self._keep_all(after)
+        known = {values: step(*values) for values in dict.fromkeys(now)}
+        steps = [known[values] for values in now]
         return [numbers for _, numbers in steps], lambda: self._keep_each(steps)
+
+    def numbers_of(self, numbers: list[tuple], rows: Sequence[int]) -> list[tuple]:
+        """Of what `next_numbers` gave, the numbers of some parameters, or one for all."""
+        return numbers if len(numbers) == 1 else [numbers[i] for i in rows]
 
     def _keep_all(self, after: tuple) -> None:
         """Let all parameters have these scalars."""
         self.steps += 1
-        for row, k in self._rows:
+        for row, known, k in self._rows:
             row.fill(after[k])
+            known.fill(after[k])
         dtypes, fresh, *_ = self._now[0]
-        now = dtypes, fresh, *[row.item(0) for row, _ in self._rows[: len(after)]]
-        self._now, self._known = [now] * len(self._now), self._bytes()
+        now = dtypes, fresh, *[row.item(0) for row, _, _ in self._rows[: len(after)]]
+        self._now = [now] * len(self._now)
 
     def _keep_each(self, steps: list[tuple]) -> None:
         """Let the parameters have the first of these: (scalars, numbers) of each."""
@@ -295,11 +322,12 @@ class Plan:
                 row[picked] = values
             if self._fresh:
                 slab.fresh[picked] = [False] * (last - first)
-        self._fresh, self._known = False, None
+        self._fresh = self.is_read = False
 
-    def _bytes(self) -> list[bytes]:
-        """The scalars as they are in memory."""
-        return [row.tobytes() for row, _ in self._rows]
+    def refer(self, references: References) -> None:
+        """Name the scalars, as they were when they were read."""
+        for row, known, _ in self._rows:
+            references.array(row, known)
 
     def _read(self) -> list[tuple]:
         """The scalars' dtypes, freshness and scalars of each parameter."""

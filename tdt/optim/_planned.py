@@ -109,6 +109,11 @@ class PlannedOptimizer(Optimizer):
 
     def _step_arrays(self, group: dict[str, Any], live: list[Tensor]) -> None:
         """Update the parameters `live` of a group as arrays: no graph sees it."""
+        skips = vars(self).get("_skips")
+        if skips is not None and capture_gpu.current() is None:
+            skips.read()
+            if skips.is_skipped:
+                return
         grads: list[Any] = [p._grad._a for p in live]  # type: ignore[union-attr]
         if SparseCOO in map(type, grads):
             for p in [p for p, g in zip(live, grads, strict=True) if g.__class__ is SparseCOO]:
@@ -157,15 +162,16 @@ class PlannedOptimizer(Optimizer):
         for rows, table, kernel in plan.tables:
             contiguous = [g if (g := grads[i]).flags.c_contiguous else np.ascontiguousarray(g) for i in rows]
             table.point(1, contiguous)
-            kernel(table, table.numbered([numbers[i] for i in rows]), **options)
+            kernel(table, table.numbered(plan.numbers_of(numbers, rows)), **options)
         if plan.pieces:
             with np.errstate(all="ignore"):
-                self._update_pieces(plan.pieces, grads, numbers, options)
+                self._update_pieces(plan, grads, numbers, options)
 
     def _capture(self, capture: capture_gpu.Capture, group: dict[str, Any], plan: Plan, grads: list) -> None:
         """Let a CUDA graph update the parameters of `plan`: with each replay, steps are counted and options read anew."""
         options = self._values(group)
-        now: dict[str, Any] = {"options": options, "numbers": plan.next_numbers(self._advancing(options))[0]}
+        now: dict[str, Any] = {"options": options, "numbers": [plan.next_numbers(self._advancing(options))[0]]}
+        skips = vars(self).get("_skips")  # of a `ScaleOnGpu`
 
         def prepare() -> None:
             if vars(self).get("_plans", {}).get(id(group)) is not plan or not plan.holds(self.state):
@@ -173,24 +179,32 @@ class PlannedOptimizer(Optimizer):
                     "the optimizer's parameters or state were replaced since its step was captured: capture again"
                 )
             now["options"] = self._values(group)
-            now["numbers"], now["count"] = plan.next_numbers(self._advancing(now["options"]))
+            advance = self._advancing(now["options"])
+            numbers, now["count"] = plan.next_numbers(advance)
+            skipped = range(1, 1 + (0 if skips is None else skips.unread))
+            now["numbers"] = [numbers, *(plan.next_numbers(advance, fewer)[0] for fewer in skipped)]
+
+        def count() -> None:
+            if skips is None or not skips.is_skipped:
+                now["count"]()
 
         capture.before.append(prepare)
-        capture.after.append(lambda: now["count"]())
+        capture.after.append(count)
         for piece in plan.pieces:
-            renewed = functools.partial(_of_piece, piece, now)
+            renewed = functools.partial(_of_piece, plan, piece, now)
             with _backend.on_gpu_of(piece.targets[0]):
-                if piece.xp is np or not piece.update_at_once(self._whole_change, grads, *renewed(), renewed):
+                if piece.xp is np or not piece.update_at_once(self._whole_change, grads, *renewed()[0], renewed, skips):
                     kind = piece.targets[0].dtype
                     raise RuntimeError(f"a step of {type(self).__name__} over {kind} cannot be captured")
         if plan.tables:
             raise RuntimeError("parameters on the CPU cannot be updated by a CUDA graph")
 
-    def _update_pieces(self, pieces: list[Piece], grads: list, numbers: list, options: dict[str, Any]) -> None:
-        for piece in pieces:
+    def _update_pieces(self, plan: Plan, grads: list, numbers: list, options: dict[str, Any]) -> None:
+        for piece in plan.pieces:
+            (own,) = plan.numbers_of(numbers, [piece.first])
             with _backend.on_gpu_of(piece.targets[0]):
-                if not piece.update_at_once(self._whole_change, grads, numbers[piece.first], options):
-                    self._update_piece(piece, piece.gradient(grads), numbers[piece.first], options)
+                if not piece.update_at_once(self._whole_change, grads, own, options):
+                    self._update_piece(piece, piece.gradient(grads), own, options)
 
     def _whole_change(self, xp: Any, g: Any, p: Any, state: list, numbers: tuple, options: dict[str, Any]) -> Any:
         """`_change`, with the gradient negated by "maximize" and the weight decay added to it or, decoupled, to the change."""
@@ -235,9 +249,9 @@ class PlannedOptimizer(Optimizer):
         real(p).add_(self._whole_change(tdt, real(p.grad), real(p).clone(), state, numbers, options))
 
 
-def _of_piece(piece: Piece, now: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-    """The numbers of a piece and the options, of a step."""
-    return now["numbers"][piece.first], now["options"]
+def _of_piece(plan: Plan, piece: Piece, now: dict[str, Any]) -> list[tuple[tuple, dict[str, Any]]]:
+    """The numbers of a piece and the options, of a step; if none, one, … of those before were skipped."""
+    return [(plan.numbers_of(numbers, [piece.first])[0], now["options"]) for numbers in now["numbers"]]
 
 
 def _as_it_is(x: Any) -> Any:

@@ -40,6 +40,16 @@ class Update:
         vars(self.optimizer)["_opt_called"] = True
         self.optimizer._update(self.group, self.optimizer._plan(self.group, self.params), list(grads))
 
+    def read_skips(self) -> None:
+        """Read from the GPU whether this step is skipped, so that each way in which it is computed counts it or not."""
+        if (skips := vars(self.optimizer).get("_skips")) is not None:
+            skips.read()
+
+    def has_state(self) -> bool:
+        """Whether the state is where the step that was just taken left it."""
+        plan, state = self.optimizer._plans.get(id(self.group)), self.optimizer.state
+        return plan is None or (all(p in state for p in plan.live if plan.watched) and plan.holds(state))
+
     def holds(self) -> bool:
         """Whether a step of the optimizer is this update, whatever the values of the group's options."""
         optimizer = self.optimizer
@@ -101,7 +111,7 @@ class TapedUpdate:
         self.update, self.plan = update, plan
         self._keep: Any = None
         self._state: References | None = None  # where the plan holds
-        self._same_options: References | None = None  # where the options are the same objects
+        self._steady: References | None = None  # where the options and the scalars that were read are the same, too
         self._group_options: list[Any] = []  # the options as the group has them
         self._zeros: Any = None  # which numbers of all parameters were 0
         self.tables: list[tuple[list[int], Table, Any]] = []
@@ -113,7 +123,7 @@ class TapedUpdate:
             own = table.with_column(1, [grads[i] for i in rows])
             own.launches = False
             with watch() as trace:
-                kernel(own, own.numbered([numbers[i] for i in rows]), **options)
+                kernel(own, own.numbered(plan.numbers_of(numbers, rows)), **options)
             self.launches += trace.launches
             self.tables.append((rows, own, plan.kernel.function))  # type: ignore[union-attr]
         self._known = [table.launched for _, table, _ in self.tables]
@@ -123,18 +133,24 @@ class TapedUpdate:
 
         Nothing has changed until `keep`.
         """
-        if not self._holds():
-            return False
-        is_known = True if self._same_options is not None and self._same_options() else self._read_options()
-        if is_known is None:
+        if self._steady is not None and self.plan.is_read and self._steady():
+            numbers, self._keep = self.plan.next_numbers(self._advance)
+            if len(numbers) == 1 and [*map(bool, numbers[0])] == self._zeros:
+                for _, table, _ in self.tables:
+                    table.numbered(numbers)
+                return True
+        return self._prepare_anew()
+
+    def _prepare_anew(self) -> bool:
+        """As `prepare`, whatever may have changed."""
+        if not self._holds() or (is_known := self._read_options()) is None:
             return False
         numbers, self._keep = self.plan.next_numbers(self._advance)
-        are_equal = numbers.count(numbers[0]) == len(numbers)
-        zeros = [*map(bool, numbers[0])] if are_equal else None
+        zeros = [*map(bool, numbers[0])] if len(numbers) == 1 else None
         is_known &= zeros is not None and zeros == self._zeros
         self._zeros = zeros
         for (rows, table, kernel), known in zip(self.tables, self._known, strict=True):
-            now = table.numbered(numbers[: len(rows)] if are_equal else [numbers[i] for i in rows])
+            now = table.numbered(self.plan.numbers_of(numbers, rows))
             if not is_known:  # kernels choose their code by the options, and by which numbers are 0
                 kernel(table, now, **self._options)
             if table.launched is not known:
@@ -146,13 +162,16 @@ class TapedUpdate:
         optimizer, group = self.update.optimizer, self.update.group
         options = [group[name] for name in optimizer._options]
         if len(options) == len(self._group_options) and all(map(is_, options, self._group_options)):
-            self._same_options = references = _references()
-            for name in optimizer._options:
-                references.item(group, name)
+            if self._steady is None:
+                references = self._named_state()
+                for name in optimizer._options:
+                    references.item(group, name)
+                self.plan.refer(references)
+                self._steady = references if references.complete else None
             return True
         if (*optimizer._arrays(group), *optimizer._scalars(group)) != self.plan.watched:
             return None
-        self._options, self._same_options = optimizer._values(group), None
+        self._options, self._steady = optimizer._values(group), None
         self._advance = optimizer._advancing(self._options)
         is_fixed = all(map(is_, options, self._options.values()))  # else a number is an element of a tensor
         self._group_options = options if is_fixed else []
@@ -163,29 +182,30 @@ class TapedUpdate:
         plan, optimizer = self.plan, self.update.optimizer
         if self._state is not None and self._state():
             return plan.reads()
-        group, plans, state = self.update.group, optimizer._plans, optimizer.state
-        if plans.get(id(group)) is not plan or not plan.holds(state):
+        if optimizer._plans.get(id(self.update.group)) is not plan or not plan.holds(optimizer.state):
             return False
-        self._state = references = _references()
+        references = self._named_state()
+        self._state, self._steady = references if references.complete else None, None
+        return True
+
+    def _named_state(self) -> References:
+        """What `_holds` looks at, but for the scalars."""
+        from tdt._kernels._references import References  # which no other step requires
+
+        plan, optimizer, references = self.plan, self.update.optimizer, References()
+        plans, state = optimizer._plans, optimizer.state
         for name in ("param_groups", "state", "_plans"):
             references.item(vars(optimizer), name)
         references.container(optimizer.param_groups)
-        references.item(plans, id(group))
+        references.item(plans, id(self.update.group))
         references.container(state)
         for own in map(state.get, plan.live):
             references.container(own)
             for name in plan.watched:
                 references.slot(own[name], "_a")  # type: ignore[index]
-        self._state = references if references.complete else None
-        return True
+        return references
 
     def keep(self) -> None:
         """Count the step that the tape has taken."""
         vars(self.update.optimizer)["_opt_called"] = True
         self._keep()
-
-
-def _references() -> References:
-    from tdt._kernels._references import References  # which no other step requires
-
-    return References()

@@ -26,6 +26,14 @@ def gradcheck(
     rtol: float = 1e-3,
     raise_exception: bool = True,
     nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
 ) -> bool:
     """Whether the gradients of `func(*inputs)` equal central differences, for every input that requires grad.
 
@@ -38,8 +46,11 @@ def gradcheck(
         atol, rtol: absolute and relative tolerance.
         raise_exception: raise GradcheckError for a mismatch; else return False.
         nondet_tol: added to `atol`, for functions whose results vary between calls.
+        check_backward_ad: check gradients; else nothing is checked.
+        check_undefined_grad, check_grad_dtypes, fast_mode, masked: have no effect: every entry is checked.
 
     Raises:
+        NotImplementedError: when gradients of batches, or forward mode, are to be checked, which there is not.
         GradcheckError: when a gradient differs; the message has the position and both numbers.
         ValueError: when no input requires grad, or one that does has another dtype.
         RuntimeError: when an input has elements that share memory, such as an expanded tensor.
@@ -49,6 +60,12 @@ def gradcheck(
     >>> tdt.autograd.gradcheck(tdt.tanh, x)
     True
     """
+    if check_forward_ad or check_batched_forward_grad or check_batched_grad:
+        raise NotImplementedError(
+            "gradcheck checks neither forward mode nor gradients of batches; leave these switches off"
+        )
+    if not check_backward_ad:
+        return True
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     try:
         _check(func, inputs, eps, atol + nondet_tol, rtol)
@@ -151,10 +168,22 @@ def gradgradcheck(
     gen_non_contig_grad_outputs: bool = False,
     raise_exception: bool = True,
     nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
 ) -> bool:
     """Whether second derivatives are right: `gradcheck` of the gradient of `func`, in its inputs and in grad_outputs.
 
-    grad_outputs: one per differentiable output; drawn at random (fixed seed) if left out.
+    Args:
+        grad_outputs: one per differentiable output; drawn at random (fixed seed) if left out.
+        check_rev_over_rev: check second derivatives; else nothing is checked.
+        check_undefined_grad, check_grad_dtypes, fast_mode, masked: have no effect: every entry is checked.
+    Raises:
+        NotImplementedError: when gradients of batches, or forward mode, are to be checked, which there is not.
 
     >>> import tdt
     >>> x = tdt.tensor([0.5, 2.0], dtype=tdt.float64, requires_grad=True)
@@ -179,7 +208,9 @@ def gradgradcheck(
         return tuple(g for g in found if g is not None)
 
     return gradcheck(
-        gradient, (*inputs, *grad_outputs), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol
+        gradient, (*inputs, *grad_outputs), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
+        nondet_tol=nondet_tol, check_batched_grad=check_batched_grad, check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
     )  # fmt: skip
 
 

@@ -209,9 +209,9 @@ def test_every_metric_declares_whether_higher_is_better():
 def test_a_long_log_is_read_quickly(work):
     with open("runs/net/1/metrics.jsonl", "w") as file:
         file.writelines(line("StepDone", n, 0, train__loss=0.5, train__accuracy=0.5, lr=0.1) for n in range(50_000))
-    began = time.perf_counter()
+    began = time.thread_time()
     assert history.read(RunFolder("runs/net/1"), steps=False).step == 49_999
-    assert time.perf_counter() - began < 0.5  # 0.02 s on an idle core
+    assert time.thread_time() - began < 0.5  # 0.02 s on an idle core
     assert len(history.read(RunFolder("runs/net/1")).series["train/loss"]) == 50_000
 
 

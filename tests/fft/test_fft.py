@@ -102,7 +102,7 @@ def test_calls_that_are_repeated_give_scipys_values(name, elsewhere, monkeypatch
     scipy_fft = pytest.importorskip("scipy.fft")
     if elsewhere:
         monkeypatch.setattr(spectral, "_pocketfft", lambda: None)
-    spectral._of_rows.cache_clear()
+    spectral._of_last.cache_clear()
     _kernels.forget()
     x = RNG.standard_normal((3, 5, 8)).astype("f")
     x = x if name == "rfft" else (x + 1j * RNG.standard_normal(x.shape)).astype("F")
@@ -113,8 +113,42 @@ def test_calls_that_are_repeated_give_scipys_values(name, elsewhere, monkeypatch
                 axis = {"n": arguments.get("n"), "axis": arguments.get("dim", -1)}
                 expected = getattr(scipy_fft, name)(x, norm=norm, **axis)
                 np.testing.assert_array_equal(found.numpy(), expected, strict=True)
-    spectral._of_rows.cache_clear()
+    spectral._of_last.cache_clear()
     _kernels.forget()
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize("name", ["fftn", "ifftn", "rfftn", "fft2"])
+def test_repeated_calls_along_several_dimensions_give_scipys_values(name, elsewhere, monkeypatch):
+    torch = require_torch()
+    scipy_fft = pytest.importorskip("scipy.fft")
+    if elsewhere:
+        monkeypatch.setattr(spectral, "_pocketfft", lambda: None)
+    spectral._of_last.cache_clear()
+    _kernels.forget()
+    x = RNG.standard_normal((3, 4, 8)).astype("f")
+    for array in (x, x.transpose(0, 2, 1)):
+        for _ in range(3):
+            for norm in ("backward", "forward", "ortho", None):
+                for dims in ((-2, -1), (0, 1), (0, 1, 2), (2,)):
+                    found = getattr(tdt.fft, name)(tdt.from_numpy(array), norm=norm, dim=dims)
+                    expected = getattr(scipy_fft, name)(array, norm=norm, axes=dims)
+                    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5, atol=1e-5, strict=True)
+                    assert found.stride() == getattr(torch.fft, name)(torch.from_numpy(array), dim=dims).stride()
+    spectral._of_last.cache_clear()
+    _kernels.forget()
+
+
+def test_shifts_of_frequencies_are_pytorchs():
+    torch = require_torch()
+    for name in ("fftshift", "ifftshift"):
+        for shape, dims in (((5,), None), ((4, 3), None), ((4, 3), 1), ((2, 5, 4), (0, -1))):
+            x = RNG.standard_normal(shape).astype("f")
+            for array in (x, x.T):
+                for _ in range(3):
+                    ours, theirs = (getattr(lib.fft, name)(lib.from_numpy(array), dim=dims) for lib in (tdt, torch))
+                    np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+                    assert ours.stride() == theirs.stride()
 
 
 def test_a_repeated_call_writes_to_its_target():

@@ -74,6 +74,26 @@ def moves(t: Any, d: Any, rank: int, size: int) -> Any:
     yield x
 
 
+def gradients(t: Any, d: Any, rank: int, size: int) -> Any:
+    """The collectives of `distributed.nn.functional`: results, and gradients of the sum of all processes' losses."""
+    f = importlib.import_module(f"{d.__name__}.nn.functional")
+    parts = [t.full((2,), 1.0 + i) for i in range(size)]
+    calls = [
+        lambda x: f.all_reduce(x), lambda x: f.broadcast(x, 1), lambda x: f.reduce(x, 0), lambda x: f.all_gather(x),
+        lambda x: f.gather(x, 1), lambda x: f.scatter([x * (i + 1) for i in range(size)], 1),
+        lambda x: f.reduce_scatter(t.empty(2), [x * part for part in parts]),
+        lambda x: f.all_to_all([t.empty(2) for _ in parts], [x * part for part in parts]),
+        lambda x: f.all_to_all_single(t.empty(2 * size), t.cat([x * part for part in parts])),
+    ]  # fmt: skip
+    for number, call in enumerate(calls):
+        x = (t.arange(2.0) + rank + 1).requires_grad_()
+        results = call(x)
+        results = results if isinstance(results, tuple) else (results,)
+        sum(((rank + 2) * result**2).sum() for result in results).backward()
+        unspecified = number == 2 and rank > 0  # what reduce leaves in processes that are not the root
+        yield [None if unspecified else [result.detach() for result in results], x.grad]
+
+
 def objects(t: Any, d: Any, rank: int, size: int) -> Any:
     got: list[Any] = [None] * size
     d.all_gather_object(got, {"rank": rank, "text": "x" * rank * 1000})
@@ -175,7 +195,7 @@ def main(library: str, folder: str) -> None:
         d.init_process_group("gloo", init_method=f"file://{folder}/collectives-begin", rank=int(os.environ["RANK"]),
                              world_size=int(os.environ["WORLD_SIZE"]))  # fmt: skip
     rank, size = d.get_rank(), d.get_world_size()
-    parts = (reductions, moves, objects, messages, groups, errors)
+    parts = (reductions, moves, gradients, objects, messages, groups, errors)
     found = {part.__name__: [plain(value) for value in part(t, d, rank, size)] for part in parts}
     Path(folder, f"{library}{rank}.json").write_text(json.dumps(found))
     if library == "torch":

@@ -142,6 +142,7 @@ PREPARED = {
     "few weights of one cell": ("conv1d", (1, 16, 31), (32, 16, 1), {}),
     "one cell": ("conv1d", (2, 32, 40), (24, 32, 1), {}),
     "one cell of images": ("conv2d", (2, 32, 8, 9), (24, 32, 1, 1), {}),
+    "one pixel": ("conv2d", (3, 24, 1, 1), (10, 24, 1, 1), {}),
     "rows": ("conv1d", (2, 1, 512), (12, 1, 15), {"stride": 2, "padding": 7}),
     "depthwise": ("conv2d", (2, 8, 9, 10), (8, 1, 3, 3), {"padding": 1, "groups": 8}),
     "transposed lines": ("conv_transpose1d", (1, 48, 64), (48, 24, 4), {"stride": 2, "padding": 1}),
@@ -180,6 +181,25 @@ def test_what_is_prepared_for_a_shape_computes_the_bits_of_the_kernel(case, bias
         of_torch = [None if a is None else torch.from_numpy(a.numpy()) for a in arrays]
         found = getattr(torch.nn.functional, name)(*of_torch, **every).numpy()
         np.testing.assert_allclose(again.numpy(), found, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.skipif(not tdt.backends.kernels.enabled(), reason="kernels are off")
+@pytest.mark.parametrize("value", [1.0, float("inf")])
+@pytest.mark.parametrize("case", PREPARED)
+def test_what_is_prepared_for_gradients_computes_the_bits_of_the_kernel(case, value):
+    name, size, weights, options = PREPARED[case]
+    x, w = (tdt.from_numpy(numbers(*shape)).requires_grad_() for shape in (size, weights))
+    out = getattr(tdt.nn.functional, name)(x, w, **options)
+    grad = numbers(*out.shape)
+    grad.flat[0] = value
+    found = [tdt.autograd.grad(out, (x, w), tdt.from_numpy(grad.copy()), retain_graph=True) for _ in range(3)]
+    for k in range(2):
+        assert len({each[k].numpy().tobytes() for each in found}) == 1
+    if value == 1.0:
+        x, w = (torch.from_numpy(a.detach().numpy().copy()).double().requires_grad_() for a in (x, w))
+        out = getattr(torch.nn.functional, name)(x, w, **options)
+        for ours, theirs in zip(found[-1], torch.autograd.grad(out, (x, w), torch.from_numpy(grad)), strict=True):
+            np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("pad", [0, 1, 3])

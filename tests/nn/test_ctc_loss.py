@@ -124,3 +124,67 @@ def test_other_inputs_that_pytorch_refuses_are_refused():
     agree_error(lambda lib: loss(lib, lib.zeros(T, N, C).half()), '"ctc_loss')
     with pytest.raises(RuntimeError, match="targets must be classes from 0 to 4; got 0 to 99"):
         loss(tdt, tdt.zeros(T, N, C), lengths=[3, 2, 3, 3], labels=np.abs(LABELS))  # PyTorch reads beyond its memory
+
+
+@pytest.mark.parametrize("zero_infinity", [False, True])
+def test_random_batches_are_pytorchs_in_float32(zero_infinity):
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        frames, n, classes, longest = (int(k) for k in rng.integers((1, 1, 2, 1), (40, 6, 40, 25)))
+        blank = int(rng.integers(classes))
+        labels = rng.integers(0, classes - 1, (n, longest))
+        labels += labels >= blank
+        lengths = rng.integers(0, longest + 1, n)
+        used = np.minimum(frames, 2 * lengths + 1 + rng.integers(0, 3, n)) if zero_infinity else np.full(n, frames)
+        if not zero_infinity:
+            lengths = np.minimum(lengths, (frames - 1) // 2)
+        x = rng.standard_normal((n, frames, classes)).astype("float32")
+
+        def call(lib, x, rest=(labels, used, lengths), blank=blank):
+            return loss(lib, x.transpose(0, 1), *rest, blank=blank, reduction="sum", zero_infinity=zero_infinity)
+
+        agree(call, x)
+
+
+def test_a_long_batch_is_close_to_that_in_float64():
+    rng = np.random.default_rng(1)
+    x, labels = rng.standard_normal((200, 3, 30)), rng.integers(1, 30, (3, 50))
+    found = []
+    for dtype in ("float32", "float64"):
+        leaf = tdt.from_numpy(x.astype(dtype)).requires_grad_()
+        value = loss(tdt, leaf, labels, [200, 180, 120], [50, 3, 20], reduction="none")
+        value.sum().backward()
+        found.append((value.detach().numpy(), leaf.grad.numpy()))
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-5)
+    np.testing.assert_allclose(found[0][1], found[1][1], atol=3e-4)
+
+
+def test_bits_depend_neither_on_threads_nor_on_the_batch():
+    rng = np.random.default_rng(2)
+    x, labels = rng.standard_normal((300, 5, 20)).astype("float32"), rng.integers(1, 20, (5, 30))
+    frames, lengths = np.array([300, 280, 100, 300, 77]), np.array([30, 12, 30, 1, 0])
+
+    def gradients(batch):
+        leaf = tdt.from_numpy(x[:, batch]).requires_grad_()
+        value = loss(tdt, leaf, labels[batch], frames[batch], lengths[batch], reduction="none")
+        value.sum().backward()
+        return value.detach().numpy(), leaf.grad.numpy()
+
+    threads, found = tdt.get_num_threads(), []
+    try:
+        for count in (1, 2):
+            tdt.set_num_threads(count)
+            found.append(gradients(slice(None)))
+    finally:
+        tdt.set_num_threads(threads)
+    alone = [gradients(slice(k, k + 1)) for k in range(5)]
+    for k, (one, two) in enumerate(zip(*found, strict=True)):
+        assert one.tobytes() == two.tobytes() == np.concatenate([each[k] for each in alone], axis=k).tobytes()
+
+
+def test_samples_without_frames_have_no_gradient():
+    x = numbers(T, N, C)
+    agree(lambda lib, x: loss(lib, x, frames=[0, 6, 7, 0], lengths=[0, 2, 3, 0], reduction="sum"), x)
+    leaf = tdt.from_numpy(x).requires_grad_()
+    loss(tdt, leaf, frames=[0, 6, 7, 0], lengths=[0, 2, 3, 1], reduction="sum", zero_infinity=True).backward()
+    assert (leaf.grad[:, [0, 3]] == 0).all() and leaf.grad.isfinite().all()

@@ -87,6 +87,80 @@ def test_a_channels_last_image_returns_a_contiguous_one_as_in_pytorch():
     assert found[0] == found[1]
 
 
+def gradients(x, grid, g, **how):
+    """A result's values, and the gradients of image and grid."""
+    x, grid = (tdt.from_numpy(a).requires_grad_() for a in (x, grid))
+    out = sampled(tdt, x, grid, **how)
+    out.backward(tdt.from_numpy(g))
+    return out.detach().numpy(), x.grad.numpy(), grid.grad.numpy()
+
+
+HOW = [
+    {"mode": mode, "padding_mode": padding, "align_corners": align}
+    for mode in ("bilinear", "nearest")
+    for padding in ("zeros", "border", "reflection")
+    for align in (False, True)
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_images_of_random_sizes_and_strides_are_sampled_as_by_pytorch(dtype):
+    rng = np.random.default_rng(1)
+    for trial in range(36):
+        n, c, h, w, rows, columns = rng.integers(1, (4, 5, 12, 12, 30, 30))
+        x = rng.standard_normal((n, c, w, h)).astype(dtype)
+        grid = rng.uniform(-1.5, 1.5, (n, rows, columns, 4)).astype(dtype)
+
+        def call(lib, x, grid, how=HOW[trial % len(HOW)]):
+            return sampled(lib, x.transpose(2, 3), grid[..., ::2], **how)
+
+        agree(call, x, grid)
+
+
+@pytest.mark.parametrize("how", HOW, ids=lambda how: "-".join(map(str, how.values())))
+def test_bits_depend_neither_on_threads_nor_on_the_batch(how):
+    rng = np.random.default_rng(2)
+    x, grid = rng.standard_normal((3, 5, 40, 33)), rng.uniform(-1.3, 1.3, (3, 50, 43, 2))
+    g = rng.standard_normal((3, 5, 50, 43))
+    threads = tdt.get_num_threads()
+    for dtype in ("float32", "float64"):
+        arrays = [a.astype(dtype) for a in (x, grid, g)]
+        found = []
+        try:
+            for count in (1, 2):
+                tdt.set_num_threads(count)
+                found.append(gradients(*arrays, **how))
+        finally:
+            tdt.set_num_threads(threads)
+        alone = zip(*(gradients(*(a[k : k + 1] for a in arrays), **how) for k in range(3)), strict=True)
+        for one, two, parts in zip(*found, alone, strict=True):
+            assert one.tobytes() == two.tobytes() == np.concatenate(parts).tobytes()
+
+
+@pytest.mark.parametrize("how", HOW, ids=lambda how: "-".join(map(str, how.values())))
+def test_gradients_are_those_of_finite_differences(how):
+    rng = np.random.default_rng(3)
+    x, grid = (
+        tdt.from_numpy(a).requires_grad_()
+        for a in (rng.standard_normal((2, 2, 4, 5)), rng.uniform(-1.4, 1.4, (2, 3, 7, 2)))
+    )
+    assert tdt.autograd.gradcheck(lambda x, grid: sampled(tdt, x, grid, **how), (x, grid))
+
+
+@pytest.mark.parametrize("how", HOW, ids=lambda how: "-".join(map(str, how.values())))
+def test_a_single_pixel_and_coordinates_far_away(how):
+    grid = np.array([[[[np.nan, 0.1], [0.1, np.nan], [1e30, 0.1], [-1e9, 3.0], [0.2, -7e5]]]], "float32")
+    for size in ((1, 1), (1, 4), (3, 1)):
+        # PyTorch's gradients of NaN positions write out of bounds.
+        agree(lambda lib, x, grid: sampled(lib, x.detach(), grid.detach(), **how), numbers(1, 2, *size), grid)
+
+
+def test_without_samples_channels_or_positions():
+    for n, c, rows in ((0, 2, 3), (2, 0, 3), (2, 2, 0)):
+        x, grid = np.ones((n, c, 3, 4), "float32"), np.zeros((n, rows, 2, 2), "float32")
+        agree(lambda lib, x, grid: sampled(lib, x, grid, align_corners=False), x, grid)
+
+
 @pytest.mark.parametrize("call", [
     lambda lib: sampled(lib, lib.ones(1, 1, 3, 4), lib.zeros(1, 2, 2, 1), align_corners=False),
     lambda lib: sampled(lib, lib.ones(1, 1, 3, 4), lib.zeros(2, 2, 2), align_corners=False),

@@ -50,6 +50,13 @@ def test_values_and_memory_format_are_pytorchs(mode, dims, align, antialias, kin
         np.testing.assert_allclose(ours, theirs, rtol=rounding, atol=rounding, err_msg=str(how))
 
 
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_nearest_places_follow_a_scale_that_happens_to_double_a_size(dims):
+    x = numbers(2, 3, *(2, 2, 3)[3 - dims :])
+    found = [lib.nn.functional.interpolate(lib.from_numpy(x), scale_factor=2.3).tolist() for lib in (tdt, torch)]
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize(("mode", "dims", "align", "antialias"), CASES)
 def test_gradients_are_pytorchs_and_right_to_second_order(mode, dims, align, antialias):
     how = {"mode": mode, "align_corners": align, "antialias": antialias}

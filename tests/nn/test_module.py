@@ -559,3 +559,42 @@ def test_a_module_that_cannot_be_moved_reports_it():
 def test_a_parameter_or_buffer_of_a_non_tensor_is_refused(kind):
     with pytest.raises(TypeError, match=rf"{kind.__name__} expects a Tensor, got list: make one with tensor"):
         kind([1.0])
+
+
+class Scaled(tdt.Tensor):
+    """A class of a user's."""
+
+
+def test_a_parameter_of_a_tensor_of_another_class_has_that_class():
+    parameter = nn.Parameter(tdt.ones(2).as_subclass(Scaled))
+    buffer = nn.Buffer(tdt.zeros(2).as_subclass(Scaled), persistent=False)
+    assert type(parameter) is type(buffer) is type(parameter + 1) is Scaled
+    assert isinstance(parameter, nn.Parameter) and not isinstance(parameter, nn.Buffer)
+    assert isinstance(buffer, nn.Buffer) and not isinstance(buffer, nn.Parameter)
+    assert not isinstance(parameter + 1, nn.Parameter)
+    assert not isinstance(parameter, nn.UninitializedParameter)
+    assert repr(parameter) == "Parameter(Scaled([1., 1.], requires_grad=True))"
+    with pytest.raises(TypeError, match="persistent"):
+        nn.Buffer(tdt.zeros(2).as_subclass(Scaled), False)
+
+
+def test_a_module_trains_and_copies_parameters_of_other_classes():
+    module = nn.Module()
+    module.weight = nn.Parameter(tdt.ones(2).as_subclass(Scaled))
+    module.mean = nn.Buffer(tdt.zeros(2).as_subclass(Scaled), persistent=False)
+    module = copy.deepcopy(module)
+    assert list(dict(module.named_parameters())) == ["weight"] and list(dict(module.named_buffers())) == ["mean"]
+    assert list(module.state_dict()) == ["weight"]
+    optimizer = tdt.optim.SGD(module.parameters(), lr=0.5)
+    (module.weight * tdt.tensor([1.0, 2.0])).sum().backward()
+    optimizer.step()
+    assert type(module.weight) is Scaled and module.weight.tolist() == [0.5, 0.0]
+
+
+def test_a_class_whose_detach_returns_plain_tensors_makes_no_parameter():
+    class Lost(tdt.Tensor):
+        def detach(self):
+            return tdt.ones(1)
+
+    with pytest.raises(RuntimeError, match="instance of type Lost requires that detach"):
+        nn.Parameter(tdt.ones(1).as_subclass(Lost))

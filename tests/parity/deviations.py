@@ -30,8 +30,6 @@ class Deviation(NamedTuple):
 HALF = ("float16", "bfloat16")
 DEVIATIONS = [
     # Decisions of tdt.
-    Deviation("linalg.vector_norm", "argument names", ("*",), "argument 'x'", "PyTorch documents it as x"),
-    Deviation("nn.functional.one_hot", "argument names", ("*",), "argument 'tensor'", "PyTorch documents it as tensor"),
     *[Deviation(f"fft.{op}", "out= resized", ("*",), "strides of the target",
                 "an empty out= of a transform is contiguous here; PyTorch's is not for the inverse of real numbers")
       for op in ("ifft", "ihfft")],
@@ -136,7 +134,7 @@ OTHER_NODES: dict[str, str] = {
         trapezoid trapz""",
     "variants that PyTorch numbers by how it was called": """
         __rdiv__ __rsub__ clamp masked.prod masked.sum mean normal normal/number_mean prod
-        round/decimals_0 round/decimals_3 round/decimals_neg_3 sort sum to_sparse zero_""",
+        round/decimals_0 round/decimals_3 round/decimals_neg_3 sort sum to_sparse""",
     "a cast to the same dtype is a clone": "bfloat16 cdouble cfloat double float half to",
 }  # fmt: skip
 

@@ -123,7 +123,7 @@ def our_function(name: str, variant: str) -> Callable | None:
         return over_tdt(info.op) if known else None
     found = lookup(RENAMED.get(name, name))
     if callable(found) and not isinstance(found, type):
-        return found
+        return None if found.__module__.startswith("tdt.compat.") else found  # which only libraries look up
     is_method = name.startswith("__") or isinstance(info.op, types.MethodDescriptorType)
     return getattr(tdt.Tensor, name, None) if is_method else None
 

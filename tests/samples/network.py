@@ -291,6 +291,14 @@ samples(
     constrain=lambda a: a.log_softmax(2),
 )  # fmt: skip
 
+samples(
+    "grid_sampler_2d",
+    by_torch(lambda torch, a, grid, mode, padding, align: torch.nn.functional.grid_sample(a, grid, mode, padding, align)),
+    *(call(x(2, 3, 4, 5), x(2, 3, 2, 2, seed=1, low=-1.4, high=1.4), mode="bilinear", padding=padding, align=align)
+      for padding in ("zeros", "border", "reflection") for align in (False, True)),
+    call(x(2, 3, 4, 5), x(2, 3, 2, 2, seed=1, low=-1.4, high=1.4), mode="nearest", padding="zeros", align=False),
+)  # fmt: skip
+
 REDUCED = {"mean": np.mean, "sum": np.sum, "none": np.asarray}
 
 

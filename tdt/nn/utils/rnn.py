@@ -11,7 +11,7 @@ from tdt._core.creation import full, tensor
 from tdt._core.dtype import double, float32, half, int8, int16, int32, int64, long, uint8
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops.nn.pad import pad
-from tdt._ops.shape.join import cat, stack
+from tdt._ops.shape.join import cat, stack, unrecorded_arrays
 from tdt.nn._types import Device
 
 
@@ -249,12 +249,30 @@ def pad_sequence(sequences: Tensor | Iterable[Tensor], batch_first: bool = False
     if padding_side not in ("right", "left"):
         raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
     longest = max(len(s) for s in each)
+    if (arrays := unrecorded_arrays(each)) and (arrays[0].dtype.kind == "f" or not padding_value):
+        first = arrays[0]
+        if all(a.dtype == first.dtype and a.shape[1:] == first.shape[1:] for a in arrays):
+            return wrap(_padded(arrays, longest, batch_first, padding_value, padding_side == "right"))
     padded = []
     for s in each:
         missing = longest - len(s)
         ends = (0, missing) if padding_side == "right" else (missing, 0)
         padded.append(pad(s, (0, 0) * (s.ndim - 1) + ends, value=padding_value) if missing else s)
     return stack(padded, 0 if batch_first else 1)
+
+
+def _padded(arrays: list[Any], longest: int, batch_first: bool, value: float, right: bool) -> Any:
+    """Arrays of one dtype, whose shapes differ in the first size alone, in one padded array."""
+    first = arrays[0]
+    shape = (*((len(arrays), longest) if batch_first else (longest, len(arrays))), *first.shape[1:])
+    out = np.full(shape, value, first.dtype) if value else np.zeros(shape, first.dtype)
+    rows = out if batch_first else out.swapaxes(0, 1)
+    for row, a in zip(rows, arrays, strict=True):
+        if right:
+            row[: len(a)] = a
+        else:
+            row[longest - len(a) :] = a
+    return out
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:

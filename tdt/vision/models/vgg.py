@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tdt import Tensor, nn
 from tdt.vision.models._api import Builder, builder
 
@@ -54,20 +56,43 @@ class VGG(nn.Module):
         return self.classifier(self.avgpool(self.features(x)).flatten(1))
 
 
+def make_layers(cfg: Sequence[int | str], batch_norm: bool = False) -> nn.Sequential:
+    """The convolutions of a VGG.
+
+    Args:
+        cfg: numbers of channels of 3 × 3 convolutions, each followed by ReLU, and "M" for pooling by 2.
+        batch_norm: put a batch norm between a convolution and its ReLU.
+    Shape: of the modules' input (N, 3, H, W).
+
+    >>> from tdt.vision.models.vgg import make_layers
+    >>> make_layers([64, "M"])
+    Sequential(
+      (0): Conv2d(3, 64, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))
+      (1): ReLU(inplace=True)
+      (2): MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)
+    )
+    """
+    layers: list[nn.Module] = []
+    channels = 3
+    for width in cfg:
+        if isinstance(width, str):
+            layers.append(nn.MaxPool2d(2, 2))
+            continue
+        layers.append(nn.Conv2d(channels, width, 3, padding=1))
+        layers += [nn.BatchNorm2d(width)] * batch_norm
+        layers.append(nn.ReLU(inplace=True))
+        channels = width
+    return nn.Sequential(*layers)
+
+
 def _vgg(
     depths: tuple[int, ...], batch_norm: bool, num_classes: int = 1000, init_weights: bool = True, dropout: float = 0.5
 ) -> VGG:
     """Build a VGG from the number of convolutions per stage, with or without batch norm."""
-    layers: list[nn.Module] = []
-    channels = 3
+    layers: list[int | str] = []
     for width, depth in zip(WIDTHS, depths, strict=True):
-        for _ in range(depth):
-            layers.append(nn.Conv2d(channels, width, 3, padding=1))
-            layers += [nn.BatchNorm2d(width)] * batch_norm
-            layers.append(nn.ReLU(inplace=True))
-            channels = width
-        layers.append(nn.MaxPool2d(2, 2))
-    return VGG(nn.Sequential(*layers), num_classes, init_weights, dropout)
+        layers += [*[width] * depth, "M"]
+    return VGG(make_layers(layers, batch_norm), num_classes, init_weights, dropout)
 
 
 def _builder(name: str, file: str, *depths: int) -> Builder[VGG]:

@@ -206,7 +206,7 @@ class RandomResizedCrop(Transform):
         gen = generator_for(self.generator, CPU)
         low, high = (float(np.log(np.float32(end))) for end in self.ratio)
         for _ in range(10):
-            area = h * w * float(uniform(gen, (1,), np.float32, *self.scale)[0])
+            area = h * w * float(uniform(gen, (1,), np.float32, self.scale[0], self.scale[1])[0])
             ratio = float(np.exp(uniform(gen, (1,), np.float32, low, high)[0]))
             width, height = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
             if 0 < width <= w and 0 < height <= h:
