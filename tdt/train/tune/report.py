@@ -31,10 +31,10 @@ def importances(study: Study) -> dict[str, float]:
     Source: Watanabe, Bansal and Hutter, PED-ANOVA: Efficiently Quantifying Hyperparameter Importance in Arbitrary
     Subspaces, 2023.
     """
-    from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
-
     if len(completed(study)) < FEWEST:
         return {}
+    from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances  # loads scikit-learn
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "experimental", and that there are few trials
         return get_param_importances(study, evaluator=PedAnovaImportanceEvaluator())
