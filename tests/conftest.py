@@ -7,10 +7,12 @@ suite that takes longer than a coffee is not run. `pytest --no-budget` only prin
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +88,10 @@ def is_below(path: Path, folder: str) -> bool:
     return not folder or path.is_relative_to(folder)
 
 
+@cache
 def group_of(path: Path) -> str:
-    """The budget group of a test file, from its path below tests/."""
+    """The budget group of a test file."""
+    path = path.relative_to(Path(__file__).parent)
     fits = {folder: group for group, (_, folders) in BUDGETS.items() for folder in folders if is_below(path, folder)}
     return fits[max(fits, key=len)]
 
@@ -127,7 +131,7 @@ class TimeBudget:
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         mark = item.get_closest_marker("budget")
-        self.group[item.nodeid] = mark.args[0] if mark else group_of(item.path.relative_to(self.root))
+        self.group[item.nodeid] = mark.args[0] if mark else group_of(item.path)
         item.user_properties.append(("budget group", self.group[item.nodeid]))  # for the process that collects nothing
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -186,6 +190,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(
         TimeBudget(Path(__file__).parent, enforce, processes, config.getoption("--long")), "tdt-time-budget"
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect no garbage while the tests are found, and go through none of what they are made of later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)
