@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tdt import cli
+from tests.commands.fork_server import Fork
 
 COMMAND = [sys.executable, "-c", "from tdt.cli import main; main()"]
 
@@ -38,15 +39,18 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": root, **more}
 
 
-def tdt(*arguments: Any, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run `tdt` with these arguments in `cwd`; more: environment variables."""
-    return subprocess.run(
-        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, env=environment(**more), timeout=120
-    )
+def tdt(*arguments: Any, cwd: Path, largest: int | None = None, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run `tdt` with these arguments in `cwd`, in a process of its own.
+
+    more: environment variables. largest: no file may grow beyond so many bytes.
+    """
+    process = Fork(arguments, cwd=cwd, env=environment(**more), largest=largest)
+    out, err = process.communicate(timeout=120)
+    return subprocess.CompletedProcess(["tdt", *process.arguments], process.wait(), out, err)
 
 
 def tdt_here(*arguments: Any, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """As `tdt`, in this process: half a second less. What would be a traceback is raised."""
+    """As `tdt`, in this process. What would be a traceback is raised."""
     written = list(map(str, arguments))
     with chdir(cwd), redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
         code = cli.run(written)

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tdt.train.runs import checkpoint
+from tests.commands.fork_server import Fork
 from tests.commands.running import COMMAND, SMALL, environment, tdt, tdt_here
 
 ENDLESS = ("train.epochs=100000", "checkpoint.every=100000 steps", "checkpoint.best=null", "data.valid=null")
@@ -70,38 +71,29 @@ def test_the_plain_console_does_not_load_rich(work):
 
 
 @pytest.fixture
-def start(work: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+def start(work: Path) -> Iterator[Callable[..., Fork]]:
     """Starts `tdt train` with these arguments in `work`; what is left of the processes is killed after the test.
 
-    how: for Popen; env: environment variables besides those of `environment`.
+    stdout: a descriptor, a pipe by default; env: environment variables besides those of `environment`.
     """
     with ExitStack() as stack:
 
-        def begin(*arguments: str, env: dict[str, str] | None = None, **how: Any) -> subprocess.Popen[str]:
-            how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | how
-            command = [*COMMAND, "train", *arguments]
-            process = subprocess.Popen(command, cwd=work, env=environment(**env or {}), start_new_session=True, **how)
+        def begin(*arguments: str, env: dict[str, str] | None = None, stdout: int | None = None) -> Fork:
+            process = Fork(["train", *arguments], cwd=work, env=environment(**env or {}), stdout=stdout)
             stack.enter_context(process)
-            stack.callback(kill_all, process)
             return process
 
         yield begin
 
 
-def kill_all(process: subprocess.Popen[str]) -> None:
-    """Kill a process that has not been waited for, and those that it has started."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-
-
 @pytest.fixture
-def started(start: Callable[..., subprocess.Popen[str]]) -> Callable[..., subprocess.Popen[str]]:
+def started(start: Callable[..., Fork]) -> Callable[..., Fork]:
     """As `start`, and returns when the run has begun to train."""
 
-    def begin(*arguments: str) -> subprocess.Popen[str]:
+    def begin(*arguments: str) -> Fork:
         process = start(*arguments)
         while line := process.stdout.readline():
-            if line.startswith("epoch"):
+            if line.startswith(b"epoch"):
                 return process
         raise AssertionError(process.stderr.read())
 
@@ -150,10 +142,10 @@ def test_a_second_signal_stops_at_once(work, start, point: str):
     assert not (work / "runs" / "small" / "1" / "checkpoints").exists()
 
 
-def test_a_signal_before_training_stops_too(start):
-    process = start("small.yaml")
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(60) in (143, -signal.SIGTERM)
+def test_a_signal_before_training_stops_too(work):
+    with subprocess.Popen([*COMMAND, "train", "small.yaml"], cwd=work, env=environment()) as process:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) in (143, -signal.SIGTERM)
 
 
 def test_a_reader_that_goes_away_does_not_stop_the_training(work, start):

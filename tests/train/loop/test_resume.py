@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from tdt import get_num_threads, set_num_threads
 from tdt.train.runs import checkpoint
+from tests.commands import running
 from tests.commands.running import tdt_here
 
 pytestmark = pytest.mark.budget("resume")
@@ -72,16 +71,7 @@ def tdt(
     *arguments: str | Path, fault: str | None = None, largest: int | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run the command line in a process of its own. largest: no file may grow beyond so many bytes."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"} | ({"TDT_FAULT": fault} if fault else {})
-    code = "from tdt.cli import main; main()"
-    if largest is not None:
-        code = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({largest}, {largest})); {code}"
-        environment["PYTHONDONTWRITEBYTECODE"] = (
-            "1"  # Python would leave cut files of bytecode, which no process can load
-        )
-    return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, env=environment, timeout=120
-    )
+    return running.tdt(*arguments, cwd=Path.cwd(), largest=largest, **({"TDT_FAULT": fault} if fault else {}))
 
 
 @pytest.fixture(autouse=True)
