@@ -2,7 +2,7 @@
 
 A kernel reads the logits once, as rows (N, C) or as columns of (N, C, *d), and writes each sample's loss, the share that it has
 in a mean, its maximum and its sum of exponentials; another one computes the exponentials again for the gradient, so that nothing
-as large as the logits is kept between them. The losses of rows and columns are equal.
+as large as the logits is counted between them. The losses of rows and columns are equal.
 """
 
 from __future__ import annotations
@@ -148,39 +148,41 @@ def _prepared_nll_gradient(shape: tuple[int, ...], *, ignore_index: int) -> Call
 
 
 def mean_cross_entropy(
-    x: np.ndarray, t: np.ndarray, *, mean: bool
-) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]] | None:
-    """The sum or the mean of the losses of rows (N, C) and classes (N,), on one thread and in one short call, and the rows'
-    maxima and sums, as of `cross_entropy`. None where a class is out of range.
+    x: np.ndarray, t: np.ndarray, *, mean: bool, ignore_index: int
+) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray], np.ndarray] | None:
+    """The sum or the mean of the losses of rows (N, C) and classes (N,), on one thread and in one short call, the rows' maxima
+    and sums, as of `cross_entropy`, and what the sum is divided by. None where a class is out of range.
     """
-    _, tops, sums, loss, wrong = _small_cross_entropy("flffffl", mean)(np.ascontiguousarray(x), np.ascontiguousarray(t))
-    return None if wrong else (loss, (tops, sums))
+    try:
+        return prepared_mean(mean=mean, ignore_index=ignore_index)(np.ascontiguousarray(x), np.ascontiguousarray(t))
+    except IndexError:
+        return None
 
 
-def prepared_mean(*, mean: bool) -> Callable[[np.ndarray, np.ndarray], tuple]:
+def prepared_mean(*, mean: bool, ignore_index: int) -> Callable[[np.ndarray, np.ndarray], tuple]:
     """`mean_cross_entropy` of contiguous arrays; IndexError where a class is out of range. See `prepares`."""
-    code = _small_cross_entropy("flffffl", mean)
+    code, left_out = _small_cross_entropy("fllfffffl", mean), _integer(ignore_index)
 
     def loss(x: np.ndarray, t: np.ndarray) -> tuple:
-        _, tops, sums, loss, wrong = code(x, t)
+        _, tops, sums, loss, norm, wrong = code(x, t, left_out)
         if wrong:
             raise IndexError("a class is out of range")
-        return loss, (tops, sums)
+        return loss, (tops, sums), norm
 
     return loss
 
 
 def mean_cross_entropy_vjp(
-    x: np.ndarray, t: np.ndarray, sums: tuple[np.ndarray, np.ndarray], g: np.ndarray, *, mean: bool
-) -> np.ndarray:
-    """The gradient in x, from the gradient `g` of the sum or the mean of the losses.
+    x: np.ndarray, t: np.ndarray, sums: tuple[np.ndarray, np.ndarray], g: np.ndarray, norm: np.ndarray, *, ignore_index: int
+) -> np.ndarray:  # fmt: skip
+    """The gradient in x, from the gradient `g` of the sum of the losses by `norm`.
 
     Raises:
         IndexError: when a class is out of range.
     """
     rows, classes = np.ascontiguousarray(x), np.ascontiguousarray(t)
-    grad, wrong = _small_cross_entropy_grad("flffffl", mean)(rows, classes, *sums, g)
-    _check(wrong, t, x.shape[1], 0)  # no class is ignored: 0 is never out of range
+    grad, wrong = _small_cross_entropy_grad("flfffflfl")(rows, classes, *sums, g, norm, _integer(ignore_index))
+    _check(wrong, t, x.shape[1], ignore_index)
     return grad
 
 
@@ -438,37 +440,50 @@ def _class_of(code: Code, place: Value, n: Value, wrong: Variable) -> Value:
     return code.select(outside, 0, t)
 
 
-@generalized("(m,n),(m)->(m),(m),(m),(),()", vectorize=False)
+def _class_unless_ignored(
+    code: Code, place: Value, n: Value, wrong: Variable, ignore_index: Value
+) -> tuple[Value, Value]:
+    """`_class_of` of a row that may be left out, and whether it is."""
+    t = code.load("i64", place)
+    skipped, outside = t == ignore_index, (t < 0) | (t >= n)
+    wrong.add(code.cast(outside & (skipped ^ code.value(1, "i1")), "i64", signed=False))
+    return code.select(outside, 0, t), skipped
+
+
+@generalized("(m,n),(m),()->(m),(m),(m),(),(),()", vectorize=False)
 def _small_cross_entropy(code: Code, operands: list[Operand], sizes: list[Value], mean: bool) -> None:
-    x, t, losses, tops, sums, loss, wrong = operands
+    x, t, ignore_index, losses, tops, sums, loss, norm, wrong = operands
     count, n = sizes
-    outside = code.variable("i64", 0)
+    ignored, outside, counted = code.load("i64", ignore_index.address), code.variable("i64", 0), code.variable("i64", 0)
     for line, place, at_loss, at_top, at_sum in _rows_of(code, (x, t, losses, tops, sums), count):
         top, together = row_exponentials(code, line, n)
-        right = code.load("float", line, _class_of(code, place, n, outside)) - top
-        code.store(log_of(code, together) - right, at_loss)
+        class_, skipped = _class_unless_ignored(code, place, n, outside, ignored)
+        right = code.load("float", line, class_) - top
+        code.store(code.select(skipped, 0.0, log_of(code, together) - right), at_loss)
         code.store(top, at_top)
         code.store(code.cast(together, "float"), at_sum)
-    result = _sum(code, losses.address, count)
-    code.store(code.cast(result / code.cast(count, "double") if mean else result, "float"), loss.address)
+        counted.add(code.select(skipped, 0, code.value(1, "i64")))
+    divisor = code.cast(counted.get(), "double") if mean else code.value(1.0, "double")
+    code.store(code.cast(_sum(code, losses.address, count) / divisor, "float"), loss.address)
+    code.store(code.cast(divisor, "float"), norm.address)
     code.store(outside.get(), wrong.address)
 
 
-@generalized("(m,n),(m),(m),(m),()->(m,n),()", vectorize=False)
-def _small_cross_entropy_grad(code: Code, operands: list[Operand], sizes: list[Value], mean: bool) -> None:
-    x, t, tops, sums, g, grad, wrong = operands
+@generalized("(m,n),(m),(m),(m),(),(),()->(m,n),()", vectorize=False)
+def _small_cross_entropy_grad(code: Code, operands: list[Operand], sizes: list[Value]) -> None:
+    x, t, tops, sums, g, norm, ignore_index, grad, wrong = operands
     count, n = sizes
-    outside = code.variable("i64", 0)
-    slope = code.load("float", g.address)
-    slope = slope / code.cast(count, "float") if mean else slope
+    ignored, outside = code.load("i64", ignore_index.address), code.variable("i64", 0)
+    slope = code.load("float", g.address) / code.load("float", norm.address)
     for line, place, at_top, at_sum, out in _rows_of(code, (x, t, tops, sums, grad), count):
-        by, at = code.splat(slope / code.load("float", at_sum), LANES), _class_of(code, place, n, outside)
-        shift = code.splat(code.load("float", at_top), LANES)
+        at, skipped = _class_unless_ignored(code, place, n, outside, ignored)
+        own = code.select(skipped, 0.0, slope)
+        by, shift = (code.splat(v, LANES) for v in (own / code.load("float", at_sum), code.load("float", at_top)))
 
         def write(i: Value, mask: Value | None, line: Value = line, out: Value = out, by: Value = by,
                   shift: Value = shift) -> None:  # fmt: skip
             store(code, inline(code, exp_of_negative, load(code, line, i, mask) - shift) * by, out, i, mask)
 
         for_each(code, n, write)
-        code.store(code.load("float", out, at) - slope, out, at)
+        code.store(code.load("float", out, at) - own, out, at)
     code.store(outside.get(), wrong.address)

@@ -123,9 +123,8 @@ def test_the_loss_uses_the_kernels(reduction, rows, monkeypatch):
             called.clear()
             loss = lambda leaf, t=target, k=how: F.cross_entropy(leaf, tdt.tensor(t), reduction=reduction, **k)  # noqa: E731
             fast, reference = both_ways(loss, x)
-            short = (
-                x.ndim == 2 and not how and reduction != "none" and x.size < tdt._kernels._threads.THREADS.elementwise
-            )
+            plain = x.ndim == 2 and how.keys() <= {"ignore_index"} and reduction != "none"
+            short = plain and x.size < tdt._kernels._threads.THREADS.elementwise
             name = "class_loss_cpu:mean_cross_entropy" if short else "class_loss_cpu:cross_entropy"
             assert called == [name, f"{name}_vjp"]
             for value, expected in zip(fast, reference, strict=True):
@@ -146,13 +145,31 @@ def test_the_reduced_loss_has_the_same_bits_on_all_threads(reduction, monkeypatc
     assert found[0] == found[1]
 
 
-def test_a_class_that_is_out_of_range_or_ignored_takes_the_long_way():
+@pytest.mark.parametrize("ignored", [-100, 2])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_ignored_classes_give_the_bits_of_the_long_way(ignored, reduction):
+    x, t = logits((65, 33)), np.arange(65) % 33
+    t[[0, 7, 40]] = ignored
+    x[7] = np.nan  # its loss is left out, its gradient is not a number
+    g, mean = np.float32(0.7), reduction == "mean"
+    loss, sums, norm = class_loss_cpu.mean_cross_entropy(x, t, mean=mean, ignore_index=ignored)
+    losses, shares, known = class_loss_cpu.cross_entropy(x, t, None, ignore_index=ignored, smoothing=0.0)
+    assert norm == (shares.sum() if mean else 1)
+    assert loss == (class_loss_cpu.mean(losses, shares)[0] if mean else class_loss_cpu.total(losses))
+    grad = class_loss_cpu.mean_cross_entropy_vjp(x, t, sums, g, norm, ignore_index=ignored)
+    slope = np.asarray(g / norm)
+    expected = class_loss_cpu.cross_entropy_vjp(slope, x, t, None, known, ignore_index=ignored, smoothing=0.0)
+    np.testing.assert_array_equal(grad, expected)
+
+
+def test_a_class_that_is_out_of_range_takes_the_long_way_and_ignored_ones_are_as_if_absent():
     x = logits((4, 5))
     for bad in (-1, 5, -100):
-        assert class_loss_cpu.mean_cross_entropy(x, np.array([0, bad, 2, 4]), mean=True) is None
+        assert class_loss_cpu.mean_cross_entropy(x, np.array([0, bad, 2, 4]), mean=True, ignore_index=-99) is None
     t = tdt.tensor([0, -100, 2, 4])
     expected = F.cross_entropy(tdt.tensor(x[[0, 2, 3]]), tdt.tensor([0, 2, 4]))
-    np.testing.assert_allclose(F.cross_entropy(tdt.tensor(x), t).numpy(), expected.numpy(), rtol=1e-6)
+    np.testing.assert_array_equal(F.cross_entropy(tdt.tensor(x), t).numpy(), expected.numpy())
+    assert np.isnan(F.cross_entropy(tdt.tensor(x), t * 0 - 100).item())
     for how in ({}, {"label_smoothing": 0.1}, {"weight": tdt.ones(5)}):
         with pytest.raises(IndexError, match="Target 5 is out of bounds"):
             F.cross_entropy(tdt.tensor(x), tdt.tensor([0, 5, 2, 4]), **how)
@@ -172,6 +189,6 @@ def test_classes_that_changed_since_the_loss_are_refused(bad):
     with pytest.raises(IndexError, match="out of bounds"):
         class_loss_cpu.cross_entropy_vjp(np.ones((), np.float32), x, classes, None, sums, **how)
     with pytest.raises(IndexError, match="out of bounds"):
-        class_loss_cpu.mean_cross_entropy_vjp(x, classes, sums, np.float32(1), mean=True)
+        class_loss_cpu.mean_cross_entropy_vjp(x, classes, sums, np.float32(1), np.float32(1), ignore_index=-100)
     with pytest.raises(IndexError, match="out of bounds"):
         class_loss_cpu.nll_loss_vjp(np.ones((), np.float32), None, classes, None, (1000, 100), ignore_index=-100)

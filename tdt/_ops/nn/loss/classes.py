@@ -208,9 +208,9 @@ def _cross_entropy_node_name(node: Any) -> str:
 )
 @repeatable
 def _cross_entropy(xp, x, target, weight=None, *, reduction, ignore_index, smoothing=0.0):
-    if xp is np and _is_plain(x, target, weight, reduction, ignore_index, smoothing):
-        if found := _MEAN.function(x, target, mean=reduction == "mean"):
-            return np.asarray(found[0]), target, None, None, found[1], None
+    if xp is np and _is_plain(x, target, weight, reduction, smoothing):
+        if found := _MEAN.function(x, target, mean=reduction == "mean", ignore_index=ignore_index):
+            return np.asarray(found[0]), target, None, None, *found[1:]
     if fast := chosen(_ON_GPU, xp, x, weight):
         t = _flat(xp, target)
         how = {"reduction": reduction, "ignore_index": ignore_index, "smoothing": smoothing}
@@ -246,15 +246,15 @@ def _shifted(rows: Any) -> Any:
 
 @prepares(_cross_entropy.forward)
 def _(x, target, weight=None, *, reduction, ignore_index, smoothing, recorded):
-    if not _is_plain(x, target, weight, reduction, ignore_index, smoothing):
+    if not _is_plain(x, target, weight, reduction, smoothing):
         return None
-    mean = _PREPARED_MEAN(mean=reduction == "mean")
+    mean = _PREPARED_MEAN(mean=reduction == "mean", ignore_index=ignore_index)
     if not recorded:
         return lambda x, target, *weight: mean(x, target)[0]
 
     def loss_and_aux(x, target, *weight):
-        loss, sums = mean(x, target)
-        return np.asarray(loss), target, None, None, sums, None
+        loss, sums, norm = mean(x, target)
+        return np.asarray(loss), target, None, None, sums, norm
 
     return loss_and_aux
 
@@ -267,10 +267,9 @@ def _defined(loss: Any, norm: Any, smoothing: float) -> Any:
     return loss * norm.dtype.type(math.nan) if smoothing and norm is not None and norm == 0 else loss
 
 
-def _is_plain(x: Any, target: Any, weight: Any, reduction: str, ignore_index: int, smoothing: float) -> bool:
-    """Whether a kernel can compute the reduced loss in one short call, unless a class is out of range, as an ignored one
-    may be."""
-    if weight is not None or smoothing or x.ndim != 2 or reduction == "none" or 0 <= ignore_index < x.shape[1]:
+def _is_plain(x: Any, target: Any, weight: Any, reduction: str, smoothing: float) -> bool:
+    """Whether a kernel can compute the reduced loss in one short call, unless a class is out of range."""
+    if weight is not None or smoothing or x.ndim != 2 or reduction == "none":
         return False
     return target.dtype == np.int64 and x.size < THREADS.elementwise and _MEAN.when((x,), {})
 
@@ -326,7 +325,7 @@ def cross_entropy_slope(xp: Any, g: Any, x: Any, weight: Any, t: Any, share: Any
     if sums.__class__ is tuple and xp is not np:
         return _GRAD_ON_GPU(g, x, t, weight, sums, norm, ignore_index=ignore_index, smoothing=smoothing)
     if sums is not None and share is None:
-        return _MEAN_GRAD.function(x, t, sums, g, mean=reduction == "mean")
+        return _MEAN_GRAD.function(x, t, sums, g, norm, ignore_index=ignore_index)
     g = _slope(g, norm)
     if sums is not None:
         grad = _LOSSES_GRAD.function(g, x, t, weight, sums, ignore_index=ignore_index, smoothing=smoothing)
