@@ -168,9 +168,9 @@ def row_function(name: str, dtype: Any, final: Any = None) -> Any:
     return _row_function(name, dtype, final) if SWITCHES.kernels else None
 
 
-def fold_at_once(name: str, dtype: Any, ndim: int, axis: Any, keepdims: bool, final: Any) -> Any:
-    """What folds small arrays in one call, as `fold_cpu.at_once` says; None while kernels are switched off."""
-    return _fold_at_once(name, dtype, ndim, axis, keepdims, final) if SWITCHES.kernels else None
+def prepared_fold(name: str, dtype: Any, shape: tuple[int, ...], axis: Any, keepdims: bool, final: Any) -> Any:
+    """What folds small arrays, as `fold_cpu.prepared_fold` says; None while kernels are switched off."""
+    return _prepared_fold(name, dtype, shape, axis, keepdims, final) if SWITCHES.kernels else None
 
 
 def join_arrays(arrays: tuple, dim: int, new: bool) -> Any:
@@ -568,7 +568,7 @@ polynomial, prepared_polynomial = lazy("recurrence_cpu:polynomial"), lazy("recur
 _row_scan, _column_scan = lazy("_row_scan:row_function"), lazy("_row_scan:column_function")
 _sort, _row_order = lazy("order_cpu:sort"), lazy("order_cpu:row_function")
 _argsort, _ranked = lazy("order_cpu:argsort"), lazy("order_cpu:ranked")
-_row_function, _fold_at_once = lazy("fold_cpu:row_function"), lazy("fold_cpu:at_once")
+_row_function, _prepared_fold = lazy("fold_cpu:row_function"), lazy("fold_cpu:prepared_fold")
 for_arrays, _join, _join_of = lazy("_gufunc:for_arrays"), lazy("_join:join"), lazy("_join:join_of")
 _expand, _view_wrapper = lazy("_views:expand"), lazy("_views:view_wrapper")
 _logsumexp_over = lazy("fold_cpu:logsumexp")

@@ -2,7 +2,7 @@
 
 A kernel reads the logits once, as rows (N, C) or as columns of (N, C, *d), and writes each sample's loss, the share that it has
 in a mean, its maximum and its sum of exponentials; another one computes the exponentials again for the gradient, so that nothing
-as large as the logits is counted between them. The losses of rows and columns are equal.
+as large as the logits is kept between them. The losses of rows and columns are equal.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -44,6 +45,7 @@ LINES = 128  # rows of a part of (A, n, B), at least
 PARTS = 16  # that the rows of (A, n, B) are cut into, at most
 GRAIN = 4  # blocks that a thread should at least have
 LETTERS = frozenset(STORED)
+THREE, FOUR = struct.Struct("=qqq").pack, struct.Struct("=qqqq").pack
 MOST_PLANS = 1000
 LARGEST = 2 * PIECE  # elements of an array whose columns one call folds: plans read larger ones row by row
 REAL_ONLY = ("norm1", "norm2", "norm_inf", "nansum", "nanmean", "var", "std", "mean", "prod", "logsumexp")
@@ -126,6 +128,33 @@ class Plan:
             before, source, size = out, address_of(out), out.itemsize
         return before
 
+    def prepared(self, number: float) -> Callable[[np.ndarray], Any]:
+        """`run` and `shaped` for small arrays, on the calling thread."""
+        calls = []
+        for step in self.steps:
+            kind = "=" + "q" * len(step.sizes) + "dd"
+            size = step.buffer * self.wide.itemsize if not step.along else 0
+            calls.append((step, size, struct.pack(kind, *step.sizes, number, 1.0)))
+        alone = all(step.rest is None for step in self.steps)
+
+        def fold(x: np.ndarray) -> np.ndarray:
+            if WATCH.trace is not None or not alone:
+                return self.shaped(self.run(x, number))
+            source, before = address_of(x), x
+            for step, size, words in calls:
+                out = np.empty(step.results, step.dtype)
+                target = address_of(out)
+                if step.along:
+                    words = THREE(source, target, source) + words
+                else:
+                    buffer = np.empty(size, np.uint8) if size else out
+                    words = FOUR(source, target, address_of(buffer), source) + words
+                step.routine.entry.call(words, 0, step.blocks)
+                before, source = out, target
+            return self.shaped(before)
+
+        return fold
+
     def shaped(self, results: np.ndarray) -> np.ndarray:
         """The results in the shape that the caller wants."""
         results = results.reshape(self.shape)
@@ -201,6 +230,24 @@ def at_once(name: str, dtype: np.dtype, ndim: int, axis: Any, keepdims: bool, fi
     forms = ("rows", "short rows") if dims[-1] == ndim - 1 else ("columns", "joined columns", "cut columns")
     ufuncs = [_ufunc(name, dtype, final, form) for form in forms]
     return None if ufuncs[0] is None else AtOnce(dims[0], dims[-1] + 1, dims[-1] == ndim - 1, keepdims, ufuncs)
+
+
+def prepared_fold(
+    name: str, dtype: np.dtype, shape: tuple[int, ...], axis: Any, keepdims: bool, final: Any
+) -> Callable[[np.ndarray], Any] | None:
+    """A function that folds small contiguous arrays of one type and shape, of which it does not look at either; None if there
+    is no code. Arguments as of `at_once`."""
+    found = at_once(name, dtype, len(shape), axis, keepdims, final)
+    run = found and found.for_shape(shape, dtype)
+    if run is not None or not math.prod(shape):
+        return run
+    count = math.prod(shape if axis is None else [shape[d] for d in axis])
+    if name in ("var", "std"):
+        return lambda x: variance(name, x, axis, keepdims, count, count - final)
+    if name == "logsumexp":
+        return lambda x: logsumexp(x, axis, keepdims)
+    plan = plan_for(name, np.empty(shape, dtype), axis, keepdims, final)
+    return plan and plan.prepared(float(count))
 
 
 class AtOnce:

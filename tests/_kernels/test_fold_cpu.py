@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import sys
@@ -206,3 +207,17 @@ def test_a_small_reduction_is_recorded():
     assert x.grad.tolist() == [[3, 3], [6, 6]]
     with tdt.no_grad():
         assert not tdt.mean(x, 0).requires_grad
+
+
+@pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
+@pytest.mark.parametrize(("shape", "dims"), [((4, 8, 8, 8), (0, 2)), ((8, 16, 16), (0, 2)), ((2, 3, 4, 5, 6), (1, 3))])
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "var"])
+def test_dimensions_with_others_between_them_have_the_same_bits_by_a_prepared_call(name, shape, dims):
+    x = np.random.default_rng(3).normal(2, 3, shape).astype(np.float32)
+    count, final = math.prod(shape[d] for d in dims), 1 if name == "var" else None
+    found = fold_cpu.prepared_fold(name, x.dtype, shape, dims, True, final)(x)
+    spread = name == "var"
+    expected = variance(name, x, dims, True, count, count - 1) if spread else fold(name, x, dims, True, None, count)
+    np.testing.assert_array_equal(found, expected)
+    exact = REFERENCES.get(name, functools.partial(np.var, ddof=1))(x.astype(float), axis=dims)
+    np.testing.assert_allclose(found.reshape(exact.shape), exact, rtol=1e-5, atol=1e-6)

@@ -47,8 +47,7 @@ def fold_path(
         dims = wrap_dims(dim, len(shape))
         fold = name if isinstance(name, str) else name(dtype)
         to = final(dtype) if callable(final) else final
-        found = _kernels.fold_at_once(fold, dtype, len(shape), dims, keepdim, to) if fold else None
-        run = found and found.for_shape(shape, dtype)
+        run = _kernels.prepared_fold(fold, dtype, shape, dims, keepdim, to) if fold else None
         return run and (run, {"dim": dims, "keepdim": keepdim, **others})
 
     if by_shape:

@@ -11,7 +11,7 @@ import numpy as np
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.dtype import FLOATING
 from tdt._core.tensor import Tensor
-from tdt._kernels import PIECE, fold_at_once, from_formula, prepares, total
+from tdt._kernels import PIECE, from_formula, prepared_fold, prepares, total
 from tdt._kernels._threads import THREADS
 from tdt._ops.elementwise.math import _sigmoid
 from tdt.autograd._op import Op, op
@@ -96,8 +96,7 @@ def prepared_loss(compute: Any, x: Any, y: Any, reduction: str, **attributes: An
     each = _with_numbers(found)
     if reduction == "none":
         return each
-    fold = fold_at_once("sum", x.dtype, len(shape), None, False, None)
-    fold = fold and fold.for_shape(shape, x.dtype)
+    fold = prepared_fold("sum", x.dtype, shape, None, False, None)
     if fold is None:
         return None
     if reduction == "sum":
