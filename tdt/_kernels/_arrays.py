@@ -86,10 +86,14 @@ def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any
 
 def matrix_product(a: Any, b: Any, bias: Any = None) -> Any:
     """a @ b as `product` gives it, for two matrices of float32 or float64, or two stacks of as many of float32, plus a bias of
-    their dtype for each column of a matrix; None for others."""
+    their dtype for each column of a matrix; or without one for a matrix or a vector and a vector. None for others."""
+    if not (a.__class__ is b.__class__ is ndarray and a.dtype is b.dtype):
+        return None
+    if b.ndim == 1:
+        return _vector_product(a, b) if bias is None else None
     if (
-        a.__class__ is b.__class__ is ndarray and 4 > a.ndim == b.ndim > 1 and a.dtype is FLOAT32 is b.dtype
-        and a.shape[-1] == b.shape[-2] and (a.ndim == 2 or len(a) == len(b)) and _small_products and SWITCHES.kernels
+        4 > a.ndim == b.ndim and a.dtype is FLOAT32 and a.shape[-1] == b.shape[-2]
+        and (a.ndim == 2 or len(a) == len(b)) and _small_products and SWITCHES.kernels
     ):  # fmt: skip
         if a.size * b.shape[-1] >= LARGE_PRODUCT or not _is_cached(a, b):
             return _large_product(a, b, bias)
@@ -98,15 +102,29 @@ def matrix_product(a: Any, b: Any, bias: Any = None) -> Any:
         if required[0]:
             parts.compile()
         return out
-    if (
-        a.__class__ is b.__class__ is ndarray and a.ndim == 2 == b.ndim and a.dtype is FLOAT64 is b.dtype
-        and a.shape[1] == b.shape[0]
-    ):  # fmt: skip
+    if a.ndim == 2 == b.ndim and a.dtype is FLOAT64 and a.shape[1] == b.shape[0]:
         if a.size * b.shape[1] >= LARGE_DOUBLE:
             return _large_product(a, b, bias) if _in_tiles(a, b) else None
         out = a.dot(b)
         return out if bias is None else np.add(out, bias, out=out)
     return None
+
+
+def _vector_product(a: Any, b: Any) -> Any:
+    """`matrix_product` of a vector or a small matrix and a vector."""
+    if not a.ndim or b.size != a.shape[-1]:
+        return None
+    if a.ndim == 1:
+        return np.asarray(a.dot(b)) if a.dtype.char in "fd" else None
+    if a.ndim != 2 or a.dtype is not FLOAT32 or not _small_products or not SWITCHES.kernels:
+        return None
+    if a.size >= LARGE_PRODUCT or not _is_cached(a, b):
+        return None
+    small, _, parts, required, _ = _small_products
+    out = small(a, b[:, None])[:, 0]  # the call for vectors takes longer
+    if required[0]:
+        parts.compile()
+    return out
 
 
 def _is_cached(a: Any, b: Any) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 from tdt._kernels._code import Code, Value, Variable, native
 from tdt._kernels._columns import TILE, Columns, column_sums, columns_of
 from tdt._kernels._exponential import exp_of_negative
-from tdt._kernels._gufunc import Operand, generalized
+from tdt._kernels._gufunc import Operand, for_arrays, generalized
 from tdt._kernels._inline import inline
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import parallel
@@ -103,14 +103,19 @@ def prepared_nll_loss(
     It raises IndexError where a class is out of range.
     """
     lead = shape if len(shape) > 1 else (1, *shape)
-    pixels = math.prod(lead[2:])
-    code, ignored = _picked("flflfffffl"), _integer(ignore_index)
+    form = *lead[:2], math.prod(lead[2:])
+    code, ignored, ones = _picked("flflfffffl"), _integer(ignore_index), _equal(lead[1], 1)
+    x, t = np.zeros(form, np.float32), np.zeros((form[0], form[2]), np.int64)
+    call = for_arrays(
+        lambda x, t, *rest: code(x.reshape(form), t.reshape(form[0], form[2]), *rest),
+        code,
+        [x, t, ones, ignored],
+        tables=1,
+    )
 
     def loss(x: np.ndarray, t: np.ndarray, weight: np.ndarray | None = None) -> tuple:
-        flat, weights = t.reshape(-1), _weights(weight, lead[1])
-        losses, shares, mean, total, norm, wrong = code(
-            x.reshape(lead[0], lead[1], pixels), flat.reshape(lead[0], pixels), weights, ignored
-        )
+        flat, weights = t.reshape(-1), ones if weight is None else np.ascontiguousarray(weight)
+        losses, shares, mean, total, norm, wrong = call(np.ascontiguousarray(x), flat, weights, ignored)
         if wrong:
             raise IndexError("a class is out of range")
         if reduction == "mean":

@@ -14,7 +14,7 @@ from tdt._core.methods import rename
 from tdt._core.mode import enable_grad, real, state
 from tdt._core.tensor import LEAF, Tensor, View, alias
 from tdt._core.writing import check_memory
-from tdt.autograd._inplace import check_writable, is_plain, write
+from tdt.autograd._inplace import check_writable, is_plain, may_require_grad, write
 from tdt.autograd._op_table import OPS
 from tdt.autograd._views import edge_of, edge_without_hooks
 
@@ -75,7 +75,7 @@ def by_copy(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]
 
 def _have_no_graph(values: Iterable[Any]) -> bool:
     """Whether none of the values is a tensor that may be recorded."""
-    return all(not isinstance(x, Tensor) or (x._edge is None and x._view is None) for x in values)
+    return all(not (isinstance(x, Tensor) and may_require_grad(x)) for x in values)
 
 
 def _recorded_copy(x: Tensor) -> Tensor:

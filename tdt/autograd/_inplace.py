@@ -94,7 +94,7 @@ def is_plain(x: Any) -> bool:
 def is_unrecorded(x: Any) -> bool:
     """Whether `x` is a tensor of which nothing is recorded, by autograd or by anything else."""
     kind = x.__class__
-    if kind not in TENSOR_TYPES or (state.grad and _may_require_grad(x)):
+    if kind not in TENSOR_TYPES or (state.grad and may_require_grad(x)):
         return False
     return state.fast_record is not None or state.uncast_record is not None
 
@@ -182,7 +182,7 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
     return True
 
 
-def _may_require_grad(t: Tensor) -> bool:
+def may_require_grad(t: Tensor) -> bool:
     """Whether the operand of an op may have to be recorded, where gradients are."""
     return t._edge is not None or (t._view is not None and t._view.base._edge is not None)
 
@@ -327,7 +327,7 @@ def _takes_copies(t: Any) -> bool:
     a = t._a
     if a.__class__ is not ndarray or a.size >= THREADS.elementwise or not a.flags.c_contiguous or t._st.inference:
         return False
-    return not _may_require_grad(t)
+    return not may_require_grad(t)
 
 
 def _are_apart(values: Iterable[Any], targets: tuple) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -51,3 +53,32 @@ def test_nothing_of_an_ignored_input_reaches_the_result():
 def test_shapes_that_do_not_fit_are_refused(shapes):
     with pytest.raises(RuntimeError):
         tdt.addmm(*(tdt.ones(s) for s in shapes))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [(3, 5), (1, 9), (65, 33), (4, 0)])
+def test_products_that_are_not_recorded_have_the_bits_of_recorded_ones(size, kind):
+    torch, rng = require_torch(), np.random.default_rng(2)
+    a, u, v = (rng.standard_normal(shape).astype(kind) for shape in (size, size[:1], size[1:]))
+    calls = [
+        lambda t, a, u, v: t.mv(a, v),
+        lambda t, a, u, v: t.dot(v, v),
+        lambda t, a, u, v: t.addmv(u, a, v, beta=0.5, alpha=2),
+        lambda t, a, u, v: t.addr(a, u, v, beta=0.3, alpha=0.7),
+        lambda t, a, u, v: t.addmm(v, a, a.mT @ a),
+    ]
+    for call, m in itertools.product(calls, (a, np.asfortranarray(a), np.repeat(a, 2, 1)[:, ::2])):
+        arrays = m, u, v
+        found = call(tdt, *map(tdt.from_numpy, arrays)).numpy()
+        recorded = call(tdt, *[tdt.from_numpy(x).requires_grad_() for x in arrays]).detach().numpy()
+        np.testing.assert_array_equal(found, recorded, strict=True)
+        np.testing.assert_allclose(found, call(torch, *map(torch.from_numpy, arrays)).numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_renorm_that_is_not_recorded_has_the_bits_of_a_recorded_one():
+    torch, x = require_torch(), np.random.default_rng(3).standard_normal((5, 6, 7)).astype(np.float32)
+    for p, dim in itertools.product((1, 2, 3.5, float("inf")), range(3)):
+        found = tdt.renorm(tdt.tensor(x), p, dim, 1.0)
+        recorded = tdt.renorm(tdt.tensor(x, requires_grad=True), p, dim, 1.0)
+        np.testing.assert_array_equal(found.numpy(), recorded.detach().numpy())
+        np.testing.assert_allclose(found.numpy(), torch.renorm(torch.tensor(x), p, dim, 1.0).numpy(), rtol=1e-5)

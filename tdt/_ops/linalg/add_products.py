@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -17,9 +18,12 @@ from tdt._core.old_arguments import accepts_old_order
 from tdt._core.tensor import Tensor
 from tdt._ops._common import C_NAMES, Number, store_into
 from tdt._ops.linalg.products import _matmul_flops, _matmul_shape, _same_type, bmm, matmul
+from tdt.autograd._arrays import unrecorded
 from tdt.autograd._autocast import autocast
 from tdt.autograd._dispatch import apply, ternary
+from tdt.autograd._fast_path import wrapped
 from tdt.autograd._in_place_methods import by_copy
+from tdt.autograd._inplace import copy_into
 from tdt.autograd._node import sum_to
 from tdt.autograd._node_names import label
 from tdt.autograd._op import op
@@ -35,15 +39,28 @@ RANKS = {"addmm": (2, 2), "addmv": (2, 1), "addr": (1, 1), "addbmm": (3, 3), "ba
     flops=lambda x, a, b, **how: _matmul_flops(a, b), autocast="lower")  # fmt: skip
 def _addmm(xp: ModuleType, x: Any, a: Any, b: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """beta · x + alpha · (a @ b) for matrices, stacks of them, or a matrix and a vector; x is broadcast to the product."""
-    if beta == 1 == alpha and x.shape == b.shape[-1:] and b.ndim > 1:
-        return _kernels.product(xp, a, b, x)
-    y = _kernels.product(xp, a, b)
+    bias = x if beta == 1 == alpha and x.shape == b.shape[-1:] and b.ndim > 1 else None
+    y = _kernels.matrix_product(a, b, bias)
+    if y is None:
+        y = _kernels.product(xp, a, b, bias)
+    if bias is not None:
+        return y
     if alpha != 1:
         y *= alpha
     if beta == 0:  # nan and inf in x are ignored
         return y
     y += x if beta == 1 else x * beta
     return y
+
+
+def _outer(xp: ModuleType, x: Any, a: Any, b: Any, *, beta: float, alpha: float) -> Any:
+    """beta · x + alpha · (a ⊗ b) for vectors of NumPy."""
+    y = a[:, None] * b
+    if alpha != 1:
+        y *= alpha
+    if beta == 0:
+        return y
+    return np.add(x if beta == 1 else x * beta, y, out=y)
 
 
 def _scaled(g: Any, factor: float) -> Any:
@@ -76,6 +93,10 @@ def _(xp: ModuleType, g: Any, a: Any, alpha: float) -> Any:
     return _kernels.product(xp, a.swapaxes(-1, -2), _scaled(g, alpha))
 
 
+# Of arrays of NumPy: forms that need no call of an op.
+SHORT: dict[str, Callable[..., Any]] = {**dict.fromkeys(ONE_OP, _addmm.forward), "addr": _outer}
+
+
 def _add_product(
     name: str,
     product: Callable[[Tensor, Tensor], Tensor],
@@ -88,10 +109,13 @@ def _add_product(
 ) -> Tensor:
     """beta · input + alpha · product(a, b), with input broadcast to the product, and ignored if beta is 0."""
     ranks = RANKS[name]
-    if out is None and name in ONE_OP and _plain(ranks, input._a, a._a, b._a, beta, alpha):
-        if beta == 1 == alpha:
-            return label(ternary(_addmm, input, a, b), ONE_OP[name])
-        return label(apply(_addmm, (input, a, b), {"beta": beta, "alpha": alpha}), ONE_OP[name])
+    if out is None and name in SHORT and _plain(ranks, input._a, a._a, b._a, beta, alpha):
+        if (short := _short(name, input, a, b, beta, alpha)) is not None:
+            return short
+    if out is not None:
+        alone = functools.partial(_add_product, name, product)
+        if copy_into(out, alone, (input, a, b, beta, alpha, None), {}) is not None:
+            return out
     if a.ndim != ranks[0] or b.ndim != ranks[1]:
         raise RuntimeError(
             f"{name}: expected tensors of {ranks[0]} and {ranks[1]} dimensions to multiply, but got {a.ndim}D "
@@ -125,6 +149,17 @@ def _add_product(
     return result if out is None else store_into(out, result, exact=ranks != (1, 1))
 
 
+def _short(name: str, input: Tensor, a: Tensor, b: Tensor, beta: float, alpha: float) -> Tensor | None:
+    """The sum of tensors for which `_plain` holds, by one op or none; None where it takes several."""
+    if unrecorded(input) and unrecorded(a) and unrecorded(b):
+        return wrapped(SHORT[name](np, input._a, a._a, b._a, beta=beta, alpha=alpha))
+    if name not in ONE_OP:
+        return None
+    if beta == 1 == alpha:
+        return label(ternary(_addmm, input, a, b), ONE_OP[name])
+    return label(apply(_addmm, (input, a, b), {"beta": beta, "alpha": alpha}), ONE_OP[name])
+
+
 def _plain(ranks: tuple[int, int], x: Any, a: Any, b: Any, beta: Any, alpha: Any) -> bool:
     """Whether all are NumPy's arrays of one real type, of shapes that fit, and numbers."""
     if not (x.__class__ is a.__class__ is b.__class__ is np.ndarray and x.dtype is a.dtype is b.dtype):
@@ -132,9 +167,14 @@ def _plain(ranks: tuple[int, int], x: Any, a: Any, b: Any, beta: Any, alpha: Any
     if x.dtype.char not in "fd" or alpha.__class__ not in NUMBER_TYPES or beta.__class__ not in NUMBER_TYPES:
         return False
     left, right = a.shape, b.shape
-    if (len(left), len(right)) != ranks or left[-1] != right[-2 if ranks[1] > 1 else 0] or left[:-2] != right[:-2]:
+    if (len(left), len(right)) != ranks:
         return False
-    shape = left[:-1] + right[1:] if len(right) < 3 else (*left[:-1], right[-1])
+    if ranks == (1, 1):
+        shape = left + right
+    elif left[-1] != right[-2 if ranks[1] > 1 else 0] or left[:-2] != right[:-2]:
+        return False
+    else:
+        shape = left[:-1] + right[1:] if len(right) < 3 else (*left[:-1], right[-1])
     if x.shape == shape or x.shape == shape[-1:]:
         return True
     return x.ndim <= len(shape) and all(n in (1, m) for n, m in zip(reversed(x.shape), reversed(shape), strict=False))

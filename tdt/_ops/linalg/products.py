@@ -19,7 +19,7 @@ from tdt._core.tensor import Tensor
 from tdt._ops._common import check_out_dtype, store_into, wrap_dim
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.reduce.reductions import sum_name
-from tdt.autograd._arrays import as_tensor, compute, on_arrays
+from tdt.autograd._arrays import as_tensor, compute, on_arrays, unrecorded
 from tdt.autograd._autocast import autocast, cast_for
 from tdt.autograd._dispatch import binary, unary
 from tdt.autograd._fast_path import FastPath, takes, wrapped
@@ -136,8 +136,10 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
         tensor_argument("matmul", other, "other", 2)
     x, y = input._a, other._a
     # where nothing is recorded, matrices need no call of the op.
-    if state.fast_record is False and out is None and (found := _kernels.matrix_product(x, y)) is not None:
-        return wrapped(found)
+    if out is None and unrecorded(input) and unrecorded(other):
+        found = _kernels.matrix_product(x, y)
+        if found is not None:
+            return wrapped(found)
     if out is not None and copy_into(out, matmul, (input, other), {}) is not None:
         return out
     if x.dtype != y.dtype or not x.ndim or not y.ndim or x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
@@ -157,7 +159,7 @@ def _of_ranks(left: int, right: int, input: Any, other: Any) -> Tensor | None:
         a, b = input._a, other._a
         if a.ndim != left or b.ndim != right or a.dtype is not b.dtype or state.fast_record is None:
             return None
-        if state.fast_record is False and (found := _kernels.matrix_product(a, b)) is not None:
+        if unrecorded(input) and unrecorded(other) and (found := _kernels.matrix_product(a, b)) is not None:
             return wrapped(found)
         sizes, others = a.shape, b.shape
     except AttributeError:
@@ -225,7 +227,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method()
-@calls_by_shape
+@front
 @autocast("keep")
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Product of a matrix and a vector.
@@ -240,6 +242,8 @@ def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
     if out is None and (result := _of_ranks(2, 1, input, vec)) is not None:
         return result
+    if out is not None and copy_into(out, mv, (input, vec), {}) is not None:
+        return out
     tensor_argument("mv", input)
     tensor_argument("mv", vec, "vec", 2)
     if input.ndim != 2 or vec.ndim != 1:
@@ -248,7 +252,7 @@ def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @method()
-@calls_by_shape
+@front
 @autocast("keep")
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Dot product of two vectors, without conjugation.
@@ -263,6 +267,8 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
     if out is None and (result := _of_ranks(1, 1, input, tensor)) is not None:
         return result
+    if out is not None and copy_into(out, dot, (input, tensor), {}) is not None:
+        return out
     tensor_argument("dot", input)
     tensor_argument("dot", tensor, "tensor", 2)
     if input.ndim != 1 or tensor.ndim != 1:

@@ -462,6 +462,11 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     if input.ndim < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
     d = wrap_dim(dim, input.ndim)
-    size = vector_norm(input, p, [k for k in range(input.ndim) if k != d], keepdim=True)
+    others = [k for k in range(input.ndim) if k != d]
+    if on_arrays(input) and input._a.dtype.kind == "f":
+        x = input._a
+        norms = compute(OPS["vector_norm"], x, ord=float(p), dim=tuple(others), keepdim=True)
+        return as_tensor(x * np.where(norms > maxnorm, maxnorm / (norms + 1e-7), x.dtype.type(1)))
+    size = vector_norm(input, p, others, keepdim=True)
     scale = (maxnorm / (size + 1e-7)).where(size > maxnorm, size.new_ones(()))
     return input * scale
