@@ -12,7 +12,6 @@ that belong to this user.
 
 from __future__ import annotations
 
-import errno
 import functools
 import hashlib
 import os
@@ -42,7 +41,6 @@ CPU_LINES = {
 }
 CHECKSUM = 32  # bytes of SHA-256 behind the object code, where objdump and linkers do not look
 LARGEST = 1 << 26  # bytes of a file; a kernel has some thousands
-NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS)  # of file systems that have no fsync
 
 
 class Place(NamedTuple):
@@ -74,9 +72,7 @@ def keep(name: str, code: bytes) -> None:
         handle, temporary = tempfile.mkstemp(dir=folder, prefix=name)  # mode 0600
         try:
             with open(handle, "wb") as file:
-                file.write(code + _checksum(folder / name, code))
-                file.flush()
-                _sync(file.fileno())
+                file.write(code + _checksum(folder / name, code))  # after a power cut, it tells whether all was written
             os.replace(temporary, folder / name)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
@@ -128,15 +124,6 @@ def _read(path: Path) -> bytes:
 def _checksum(path: Path, code: bytes) -> bytes:
     """Checksum of the code, the file name and the folder, so that a renamed or moved file counts as damaged too."""
     return hashlib.sha256(f"{path.parent.name}/{path.name}\0".encode() + code).digest()
-
-
-def _sync(handle: int) -> None:
-    """Flush a file to disk, so that it survives a power cut; without fsync, the checksum detects an incomplete file."""
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in NO_SYNC:
-            raise
 
 
 def _user_cache() -> Path:
