@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -98,61 +101,72 @@ def resume(folder: Path, *listeners: Any, overrides: tuple[str, ...] = ()) -> st
         return session.train(*listeners).reason
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory) -> Any:
-    """For each feature the events and the result of an uninterrupted run."""
-    results: dict[str, tuple[list[Event], dict[str, Any]]] = {}
+class Whole(NamedTuple):
+    """An uninterrupted run, and copies of its folder: what a kill after some of the events would have left."""
 
-    def get(feature: str) -> tuple[list[Event], dict[str, Any]]:
-        if feature not in results:
-            events: list[Event] = []
-            folder = tmp_path_factory.mktemp("undisturbed") / "run"
-            assert train(folder, feature, events.append) == "done"
-            results[feature] = events, result(folder)
-        return results[feature]
+    events: list[Event]
+    result: dict[str, Any]
+    copies: dict[int, Path]  # by the number of the event, the last one's excluded
+
+
+def whole_run(folder: Path, feature: str, first: int, step: int, workers: int = 0) -> Whole:
+    """first, step: the events whose copies are kept."""
+    events: list[Event] = []
+    copies: dict[int, Path] = {}
+
+    def on_event(event: Event) -> None:
+        events.append(event)
+        number = len(events)
+        if number >= first and (number - first) % step == 0:
+            copies[number] = folder / str(number)
+            shutil.copytree(folder / "run", copies[number], symlinks=True)
+
+    assert train(folder / "run", feature, on_event, workers=workers) == "done"
+    copies.pop(len(events), None)
+    return Whole(events, result(folder / "run"), copies)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> Callable[[str], Whole]:
+    """An uninterrupted run of each feature."""
+
+    @functools.cache
+    def get(feature: str) -> Whole:
+        first, step = (2, 3) if feature.startswith("everything") else (4, 7)
+        return whole_run(tmp_path_factory.mktemp("undisturbed"), feature, first, step)
 
     return get
 
 
 @pytest.mark.parametrize("feature", FEATURES)
-def test_a_run_killed_after_any_event_ends_as_if_it_had_not_been(undisturbed, tmp_path, feature: str):
-    events, expected = undisturbed(feature)
-    every = range(2, len(events), 3) if feature.startswith("everything") else range(4, len(events), 7)
-    for number in every:
-        folder = tmp_path / str(number)
-        with pytest.raises(Killed):
-            train(folder, feature, at_event(number, kill))
+def test_a_run_killed_after_any_event_ends_as_if_it_had_not_been(undisturbed, feature: str):
+    whole = undisturbed(feature)
+    assert whole.copies
+    for folder in whole.copies.values():
         assert resume(folder) == "done"
-        assert_equal(result(folder), expected)
+        assert_equal(result(folder), whole.result)
 
 
 @pytest.mark.parametrize("feature", ["everything with ema", "everything with swa"])
 def test_a_run_with_workers_ends_as_if_it_had_not_been_killed(tmp_path, feature: str):
-    events: list[Event] = []
-    assert train(tmp_path / "whole", feature, events.append, workers=2) == "done"
-    expected = result(tmp_path / "whole")
-    folder = tmp_path / "killed"
-    with pytest.raises(Killed):
-        train(folder, feature, at_event(2 * len(events) // 3, kill), workers=2)
+    whole = whole_run(tmp_path, feature, 2, 3, workers=2)
+    folder = whole.copies[max(number for number in whole.copies if number <= 2 * len(whole.events) // 3)]
     assert resume(folder) == "done"
-    assert_equal(result(folder), expected)
+    assert_equal(result(folder), whole.result)
 
 
 def test_a_run_with_workers_that_stay_ends_as_if_it_had_not_been_killed(tmp_path, monkeypatch):
     """They are seeded once, so that a validation by new ones would draw a number that the whole run does not."""
     monkeypatch.setitem(globals(), "CONFIG", CONFIG.replace("%d}", "%d, persistent_workers: true}"))
-    events: list[Event] = []
-    assert train(tmp_path / "whole", "accumulate", events.append, workers=1) == "done"
-    folder = tmp_path / "killed"
-    with pytest.raises(Killed):
-        train(folder, "accumulate", at_event(len(events) - 3, kill), workers=1)
+    whole = whole_run(tmp_path, "accumulate", 1, 1, workers=1)
+    folder = whole.copies[len(whole.events) - 3]
     assert resume(folder) == "done"
-    assert_equal(result(folder), result(tmp_path / "whole"))
+    assert_equal(result(folder), whole.result)
 
 
 @pytest.mark.parametrize("feature", FEATURES)
 def test_a_run_stopped_by_a_signal_ends_as_if_it_had_not_been(undisturbed, tmp_path, feature: str):
-    events, expected = undisturbed(feature)
+    events, expected, _ = undisturbed(feature)
     steps = [number for number, event in enumerate(events, 1) if isinstance(event, StepDone)]
     for number in steps[::2] if feature.startswith("everything") else steps[len(steps) // 2 :: 3]:
         folder = tmp_path / str(number)
@@ -168,7 +182,7 @@ def test_a_run_extended_after_its_end_trains_as_if_it_had_been_this_long_from_th
     undisturbed, tmp_path, feature: str, steps: int
 ):
     """Its first end is within an epoch, or between two validations: what is computed there alone changes nothing."""
-    _, whole = undisturbed(feature)
+    whole = undisturbed(feature).result
     length = "train.steps=11" if feature.startswith("everything") else "train.steps=null"
     assert train(tmp_path, feature, overrides=(f"train.steps={steps}",)) == "done"
     assert resume(tmp_path, overrides=(length,)) == "done"
@@ -181,8 +195,8 @@ def test_a_run_extended_after_its_end_trains_as_if_it_had_been_this_long_from_th
 
 
 def test_the_features_do_what_they_are_tested_for(undisturbed):
-    events, found = undisturbed("everything with ema")
+    events, found, _ = undisturbed("everything with ema")
     assert any(name.startswith("ema/") for name in found["last"]) and found["last", "meta"]["step"] == 11
     assert [event.step for event in events if isinstance(event, Validated)] == [2, 4, 6, 8, 10, 11]
-    assert any(name.startswith("swa/") for name in undisturbed("everything with swa")[1]["last"])
-    assert undisturbed("early_stopping")[1]["last", "meta"]["step"] == 10
+    assert any(name.startswith("swa/") for name in undisturbed("everything with swa").result["last"])
+    assert undisturbed("early_stopping").result["last", "meta"]["step"] == 10
