@@ -21,6 +21,8 @@ import tdt
 from tdt.cli import run
 from tdt.train.config import bundled, imports, loads, registry
 from tdt.train.loop.build import build
+from tests.commands.running import python
+from tests.disk import unflushed  # noqa: F401 - a fixture of all tests here
 from tests.docstrings import ROOMS
 
 ROOT = Path(__file__).parents[1]
@@ -38,9 +40,9 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def write_files(page: Path, folder: Path) -> None:
-    """The blocks of a page that have a title, as files."""
+    """The blocks of a page that have a title, as files; a search is of one trial (scripts/make_transcripts has them all)."""
     for name, text in re.findall(r'^```\w+ title="([\w.]+)"\n(.*?)^```', page.read_text(encoding="utf-8"), re.M | re.S):
-        (folder / name).write_text(text, encoding="utf-8")
+        (folder / name).write_text(re.sub(r"\btrials: \d+", "trials: 1", text), encoding="utf-8")
 
 
 CONFIGS = [
@@ -97,8 +99,6 @@ def test_every_command_of_the_comparison_runs(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     page = GUIDE / "comparison.md"
     write_files(page, tmp_path)
-    search = tmp_path / "search.yaml"
-    search.write_text(search.read_text(encoding="utf-8").replace("trials: 20", "trials: 1"), encoding="utf-8")
     rows = re.findall(r"^\| ([^|-][^|]*) \|(.*)\|$", page.read_text(encoding="utf-8"), re.M)
     assert len(rows) > 20
     for title, rest in rows:
@@ -113,11 +113,13 @@ def test_every_command_of_the_comparison_runs(tmp_path, monkeypatch, capfd):
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.stem)
 def test_every_program_runs(page, tmp_path):
     for program in blocks(page, "python"):
-        subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, timeout=60)
+        done = python(program, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
 
 
 def test_the_reference_is_that_of_the_models():
-    assert subprocess.run([sys.executable, str(ROOT / "scripts" / "make_config_doc"), "--check"]).returncode == 0
+    script = f"import runpy; runpy.run_path({str(ROOT / 'scripts' / 'make_config_doc')!r}, run_name='__main__')"
+    assert python(script, "--check", cwd=ROOT).returncode == 0
 
 
 def test_the_site_has_every_page_and_links_that_lead_somewhere():

@@ -1,9 +1,8 @@
-"""Command lines in processes of their own, which need not load Python and tdt: forks of one process that has loaded them.
+"""Command lines and programs in processes of their own, which need not load Python and tdt: forks of one process that has them.
 
-A fork begins as `python -c "from tdt.cli import main; main()"` does once that has imported the modules of a run: with the
-environment, folder and files that it is given, one thread, and nothing computed. It ends as an interpreter does. What tdt and its
-libraries read from the environment while they are imported is what the server was started with, apart from TDT_FAULT and
-OMP_NUM_THREADS.
+A fork begins as `python -c PROGRAM` does once it has imported the modules of a run: with the environment, folder and files that
+it is given, one thread, and nothing computed. It ends as an interpreter does. What tdt and its libraries read from the
+environment while they are imported is what the server was started with, apart from TDT_FAULT and OMP_NUM_THREADS.
 """
 
 from __future__ import annotations
@@ -21,29 +20,31 @@ import socket
 import subprocess
 import sys
 import time
+import types
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tdt import cli
 from tdt._kernels import _threads
 from tdt.train.runs import _fault
 
 LOADED = (
-    "numpy.random", "safetensors", "tdt.commands.eval", "tdt.commands.train", "tdt.commands._plain_console",
+    "numpy.random", "safetensors", "tdt.cli", "tdt.commands.eval", "tdt.commands.train", "tdt.commands._plain_console",
     "tdt.train.session", "tdt.utils.tensorboard", "tdt.vision.datasets.digits", "tdt._kernels.class_loss_cpu",
     "tdt._kernels.optim_cpu", "tdt._kernels.softmax_cpu",
 )  # fmt: skip
+TDT = "from tdt.cli import main; main()"
 MOST = 1 << 17  # bytes of a request
 SERVER = "from tests.commands.fork_server import serve; run = serve(); run and run()"
 
 
 class Fork:
-    """A process of the server that leads a session and runs `tdt` with some arguments.
+    """A process of the server that leads a session and runs a program with some arguments.
 
     It has a part of what `subprocess.Popen` has; at the end of a `with` it is killed, with its whole process group.
 
     Args:
+        program: as for `python -c`; default: `tdt`.
         stdout: a descriptor, for a terminal or a pipe; default: a pipe to be read from, as stderr is.
         largest: no file may grow beyond so many bytes.
     """
@@ -54,11 +55,18 @@ class Fork:
         *,
         cwd: Path,
         env: Mapping[str, str],
+        program: str = TDT,
         stdout: int | None = None,
         largest: int | None = None,
     ) -> None:
         self.arguments = list(map(str, arguments))
-        request = {"arguments": self.arguments, "cwd": str(cwd), "env": dict(env), "largest": largest}
+        request = {
+            "arguments": self.arguments,
+            "cwd": str(cwd),
+            "env": dict(env),
+            "program": program,
+            "largest": largest,
+        }
         self._reply, theirs = socket.socketpair()
         read, out = os.pipe() if stdout is None else (None, os.dup(stdout))
         self.stdout = None if read is None else open(read, "rb", buffering=0)
@@ -125,7 +133,7 @@ class Fork:
 
     def _time_out(self, seconds: float | None) -> NoReturn:
         os.killpg(self.pid, signal.SIGKILL)
-        raise subprocess.TimeoutExpired(["tdt", *self.arguments], seconds or 0.0)
+        raise subprocess.TimeoutExpired(self.arguments, seconds or 0.0)
 
 
 @functools.cache
@@ -147,6 +155,7 @@ def serve() -> Callable[[], Any] | None:
     """In the server: fork for each request, until the other end is closed. In a fork, returns what that is to run."""
     for name in LOADED:
         importlib.import_module(name)
+    os.fsync = os.fstat  # as in tests.disk
     requests = socket.socket(fileno=int(sys.argv[1]))
     ended, wakes = os.pipe()
     os.set_blocking(wakes, False)
@@ -210,4 +219,5 @@ def _become(request: dict[str, Any], files: Sequence[int]) -> Callable[[], Any]:
     importlib.reload(_fault)
     _threads.THREADS.set(_threads._default())
     sys.argv = ["-c", *request["arguments"]]
-    return cli.main
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    return functools.partial(exec, compile(request["program"], "<string>", "exec"), vars(main))

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tdt import cli
-from tests.commands.fork_server import Fork
+from tests.commands.fork_server import TDT, Fork
 
-COMMAND = [sys.executable, "-c", "from tdt.cli import main; main()"]
+COMMAND = [sys.executable, "-c", TDT]
 
 SMALL = """\
 name: small
@@ -47,6 +47,13 @@ def tdt(*arguments: Any, cwd: Path, largest: int | None = None, **more: str) -> 
     process = Fork(arguments, cwd=cwd, env=environment(**more), largest=largest)
     out, err = process.communicate(timeout=120)
     return subprocess.CompletedProcess(["tdt", *process.arguments], process.wait(), out, err)
+
+
+def python(program: str, *arguments: Any, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """As `python -c`, in a process that has loaded tdt already; more: environment variables."""
+    process = Fork(arguments, cwd=cwd, env=environment(**more), program=program)
+    out, err = process.communicate(timeout=120)
+    return subprocess.CompletedProcess(process.arguments, process.wait(), out, err)
 
 
 def tdt_here(*arguments: Any, cwd: Path) -> subprocess.CompletedProcess[str]:
