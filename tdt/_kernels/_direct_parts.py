@@ -18,7 +18,7 @@ from typing import Any
 
 from tdt._kernels._code import Code, Value
 from tdt._kernels._native import linked
-from tdt._kernels._pack import BLOCK, Columns, shuffle, turned, turned_halves
+from tdt._kernels._pack import BLOCK, Columns, pair_of_halves, shuffle, turned, turned_halves, turned_pairs
 from tdt._kernels._tile import FUNCTION, Routine
 
 DEPTH = 256  # products that are summed in registers
@@ -286,6 +286,13 @@ class TurnedTile(Tile):
             addresses = columns(group, builder.add(offset, self.number(4 * BLOCK * half)))
             return (turned_halves if self.width == LANES else turned)(self, addresses, mask=mask)
 
+        def both(group: int, offset: Any) -> list[list[Any]]:
+            """What both halves of `lines` are made of, a cache line after the other: columns may share a set of the cache."""
+            low, high = (columns(group, builder.add(offset, self.number(4 * BLOCK * half))) for half in range(2))
+            pairs = [[pair_of_halves(self, half, k) for half in (low, high)] for k in range(BLOCK)]
+            self.keep_order()
+            return [list(half) for half in zip(*pairs, strict=True)]
+
         def products(rows: list[Any], first: int, sums: list[Any], group: int, lines: list[Any], part: int = 0) -> None:
             """Add the products of some lines of a group and part: those of the rows' elements from number `first` on."""
             for u, line in enumerate(lines, first):
@@ -301,10 +308,13 @@ class TurnedTile(Tile):
             if self.rows <= FETCHING_ROWS and self.width == LANES:
                 with builder.if_then(builder.icmp_signed("!=", values["panel"], self.number(0))):
                     self.fetch_next(offset)
-            for part, g, half in itertools.product(range(self.parts), range(self.vectors), range(2)):
+            for part, g in itertools.product(range(self.parts), range(self.vectors)):
                 at = builder.add(offset, self.number(4 * DEPTH * part))
-                products(rows, DEPTH * part + BLOCK * half, sums, g, lines(g, at, half), part)
-                self.keep_order()
+                halves = both(g, at) if self.rows == 1 and self.width == LANES else None
+                for half in range(2):
+                    found = lines(g, at, half) if halves is None else turned_pairs(self, halves[half])
+                    products(rows, DEPTH * part + BLOCK * half, sums, g, found, part)
+                    self.keep_order()
             after = [builder.add(each, self.number(4 * RUN)) for each in (offset, *rows)]
             return [*after, *sums]
 

@@ -252,8 +252,18 @@ def turned_halves(routine: Routine, addresses: list[Any], mask: Any = None) -> l
 
     Halves of vectors are loaded, as more inserts and fewer shuffles would take longer beside other instructions.
     """
-    read = [elements_at(routine, address, 0, BLOCK, mask=mask) for address in addresses]
-    joined = [shuffle(routine, read[r], read[r + 4], list(range(2 * BLOCK))) for r in (0, 1, 2, 3, 8, 9, 10, 11)]
+    return turned_pairs(routine, [pair_of_halves(routine, addresses, k, mask) for k in range(BLOCK)])
+
+
+def pair_of_halves(routine: Routine, addresses: list[Any], number: int, mask: Any = None) -> Any:
+    """Of eight vectors that `turned_pairs` takes one: eight floats of two of sixteen columns."""
+    first = number % 4 + BLOCK * (number // 4)
+    low, high = (elements_at(routine, addresses[k], 0, BLOCK, mask=mask) for k in (first, first + 4))
+    return shuffle(routine, low, high, list(range(2 * BLOCK)))
+
+
+def turned_pairs(routine: Routine, joined: list[Any]) -> list[Any]:
+    """`turned_halves`, of what has been read."""
     quads = turned_parts(routine, joined[:4]), turned_parts(routine, joined[4:])
     lines = []
     for start in (0, 4):  # of the parts of a half
