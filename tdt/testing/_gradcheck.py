@@ -1,4 +1,4 @@
-"""`gradcheck` and `gradgradcheck`: compare gradients with finite differences, entry by entry."""
+"""`gradcheck` and `gradgradcheck`: compare gradients with finite differences, entry by entry or along a direction."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def gradcheck(
         raise_exception: raise GradcheckError for a mismatch; else return False.
         nondet_tol: added to `atol`, for functions whose results vary between calls.
         check_backward_ad: check gradients; else nothing is checked.
-        check_undefined_grad, check_grad_dtypes, fast_mode, masked: have no effect: every entry is checked.
+        fast_mode: check each pair of an output and an input along one random direction, which takes two calls of `func`
+            instead of two for each entry; the entries are checked one by one where that finds a difference.
+        check_undefined_grad, check_grad_dtypes, masked: have no effect.
 
     Raises:
         NotImplementedError: when gradients of batches, or forward mode, are to be checked, which there is not.
@@ -68,7 +70,7 @@ def gradcheck(
         return True
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     try:
-        _check(func, inputs, eps, atol + nondet_tol, rtol)
+        _check(func, inputs, eps, atol + nondet_tol, rtol, fast_mode)
     except GradcheckError:
         if raise_exception:
             raise
@@ -82,7 +84,7 @@ def _outputs(func: Callable[..., Any], inputs: Sequence[Any]) -> list[Tensor]:
     return [r for r in results if isinstance(r, Tensor) and r.dtype.category >= FLOAT]
 
 
-def _check(func: Callable, inputs: tuple, eps: float, atol: float, rtol: float) -> None:
+def _check(func: Callable, inputs: tuple, eps: float, atol: float, rtol: float, fast: bool) -> None:
     differentiable = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
     if not differentiable:
         raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of them does")
@@ -94,6 +96,8 @@ def _check(func: Callable, inputs: tuple, eps: float, atol: float, rtol: float) 
         if _backend.overlaps_itself(inputs[i]._a):
             raise RuntimeError(f"gradcheck: input {i} repeats elements of memory (expanded); clone() it first")
     outputs = _outputs(func, inputs)
+    if fast and not (differs := _along_random_directions(func, inputs, differentiable, outputs, eps, atol, rtol)):
+        return
     numeric = {i: _differences(func, inputs, i, eps, outputs) for i in differentiable}
     for o, out in enumerate(outputs):
         if not out.requires_grad:
@@ -110,6 +114,61 @@ def _check(func: Callable, inputs: tuple, eps: float, atol: float, rtol: float) 
                     loss = (np.conj(part) * numeric[i][o][:, entry]).real
                     expected = loss[:, 0] + 1j * loss[:, 1] if inputs[i].dtype.is_complex else loss[:, 0]
                     _compare(g, expected, inputs[i], f"output {o} entry {entry}", i, atol, rtol)
+    if fast:  # no entry of its own is beyond the tolerance
+        raise GradcheckError(differs)
+
+
+def _along_random_directions(
+    func: Callable,
+    inputs: tuple,
+    differentiable: list[int],
+    outputs: list[Tensor],
+    eps: float,
+    atol: float,
+    rtol: float,
+) -> str:
+    """The first pair of an output and an input whose derivative along random directions differs; "" if all agree."""
+    rng = np.random.default_rng(0)
+    directions = {i: _direction(rng, inputs[i]) for i in differentiable}
+    moved = {i: _moved(func, inputs, i, eps * directions[i]) for i in differentiable}
+    for o, out in enumerate(outputs):
+        seed = _direction(rng, out)
+        found: Sequence[Any] = [None] * len(differentiable)
+        if out.requires_grad:
+            found = _grad(out, [inputs[i] for i in differentiable], wrap(seed))
+        for i, g in zip(differentiable, found, strict=True):
+            if g is not None:
+                _check_form(g, inputs[i], i)
+            up, down = (values[o] for values in moved[i])
+            # Of the real loss L = Re(conj(seed) * out): the gradient's share in the direction, and the difference.
+            expected = np.vdot(seed, (up - down).reshape(seed.shape)).real / (2 * eps)
+            actual = 0.0 if g is None else np.vdot(_dense(g), directions[i]).real
+            scale = np.abs(directions[i]).sum() * np.abs(seed).sum()
+            if not np.isclose(actual, expected, rtol=rtol, atol=atol * scale, equal_nan=True):
+                return (
+                    f"Jacobian mismatch for output {o} with respect to input {i} along a random direction: "
+                    f"numerical {expected}, analytical {actual}"
+                )
+    return ""
+
+
+def _direction(rng: np.random.Generator, x: Tensor) -> np.ndarray:
+    """A random direction of length 1 in the space of `x`."""
+    found = np.asarray(rng.standard_normal(x._a.shape), x._a.dtype)
+    if x.dtype.is_complex:
+        found = found + 1j * rng.standard_normal(x._a.shape)
+    return np.asarray(found / max(float(np.linalg.norm(found.reshape(-1))), 1e-30))
+
+
+def _moved(func: Callable, inputs: tuple, i: int, step: np.ndarray) -> list[list[np.ndarray]]:
+    """The outputs with `step` added to input i, and with it subtracted."""
+    x, found = inputs[i]._a, []
+    with no_grad():
+        for change in (step, -step):
+            moved = x.copy(order="K")
+            moved += _backend.to_device(np.asarray(change), _backend.device_of(x))
+            found.append([_dense(out).copy() for out in _outputs(func, (*inputs[:i], wrap(moved), *inputs[i + 1 :]))])
+    return found
 
 
 def _grad(out: Tensor, inputs: list[Tensor], seed: Tensor) -> tuple:
@@ -119,8 +178,8 @@ def _grad(out: Tensor, inputs: list[Tensor], seed: Tensor) -> tuple:
 
 
 def _compare(g: Any, expected: np.ndarray, x: Tensor, where: str, i: int, atol: float, rtol: float) -> None:
-    if g is not None and (g._a.shape != x._a.shape or g.dtype is not x.dtype):
-        raise GradcheckError(f"gradient of input {i} is {g.dtype} {list(g.shape)}, the input {x.dtype} {list(x.shape)}")
+    if g is not None:
+        _check_form(g, x, i)
     actual = np.zeros_like(expected) if g is None else _dense(g).reshape(-1)
     bad = ~np.isclose(actual, expected, rtol=rtol, atol=atol, equal_nan=True)
     if bad.any():
@@ -129,6 +188,11 @@ def _compare(g: Any, expected: np.ndarray, x: Tensor, where: str, i: int, atol: 
             f"Jacobian mismatch for {where} with respect to input {i} entry {at}: "
             f"numerical {expected[at]}, analytical {actual[at]}"
         )
+
+
+def _check_form(g: Tensor, x: Tensor, i: int) -> None:
+    if g._a.shape != x._a.shape or g.dtype is not x.dtype:
+        raise GradcheckError(f"gradient of input {i} is {g.dtype} {list(g.shape)}, the input {x.dtype} {list(x.shape)}")
 
 
 def _dense(g: Tensor) -> np.ndarray:
@@ -181,7 +245,9 @@ def gradgradcheck(
     Args:
         grad_outputs: one per differentiable output; drawn at random (fixed seed) if left out.
         check_rev_over_rev: check second derivatives; else nothing is checked.
-        check_undefined_grad, check_grad_dtypes, fast_mode, masked: have no effect: every entry is checked.
+        fast_mode: as in `gradcheck`: along random directions instead of entry by entry.
+        check_undefined_grad, check_grad_dtypes, masked: have no effect.
+
     Raises:
         NotImplementedError: when gradients of batches, or forward mode, are to be checked, which there is not.
 
@@ -210,7 +276,7 @@ def gradgradcheck(
     return gradcheck(
         gradient, (*inputs, *grad_outputs), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
         nondet_tol=nondet_tol, check_batched_grad=check_batched_grad, check_forward_ad=check_fwd_over_rev,
-        check_backward_ad=check_rev_over_rev,
+        check_backward_ad=check_rev_over_rev, fast_mode=fast_mode,
     )  # fmt: skip
 
 

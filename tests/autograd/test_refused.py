@@ -68,7 +68,7 @@ def test_a_real_sum_of_complex_numbers_needs_no_gradient():
 
 def test_the_gradient_checker_takes_pytorchs_switches():
     x = tdt.tensor([0.5, 2.0], dtype=tdt.float64, requires_grad=True)
-    options = {"check_undefined_grad": False, "check_grad_dtypes": True, "fast_mode": True}
+    options = {"check_undefined_grad": False, "check_grad_dtypes": True}
     assert tdt.autograd.gradcheck(tdt.tanh, x, **options) and tdt.autograd.gradgradcheck(tdt.tanh, x, **options)
     for check, switch in (
         (tdt.autograd.gradcheck, "check_forward_ad"),
@@ -76,3 +76,52 @@ def test_the_gradient_checker_takes_pytorchs_switches():
     ):
         with pytest.raises(NotImplementedError, match="neither forward mode nor gradients of batches"):
             check(tdt.tanh, x, **{switch: True})
+
+
+class Scaled(tdt.autograd.Function):
+    """x * 3 (second output: x * 2), whose gradient is wrong by a factor, in one entry alone if `at` is one."""
+
+    @staticmethod
+    def forward(ctx, x, factor, at):
+        ctx.factor, ctx.at = factor, at
+        return x * 3, x * 2
+
+    @staticmethod
+    def backward(ctx, g, h):
+        wrong = tdt.ones_like(g.real)
+        wrong[ctx.at] = ctx.factor
+        return (g * 3 + h * 2) * wrong, None, None
+
+
+@pytest.mark.parametrize("at", [..., 4])
+@pytest.mark.parametrize("dtype", [tdt.float64, tdt.complex128])
+def test_the_fast_gradient_checker_finds_wrong_gradients(dtype, at):
+    x = tdt.randn(6, dtype=dtype, requires_grad=True)
+    for check in (tdt.autograd.gradcheck, tdt.autograd.gradgradcheck):
+        assert check(lambda x: Scaled.apply(x, 1.0, at), x, fast_mode=True)
+        assert check(lambda x: (x * x.conj() + x.exp(), x[2:] * 2j), x, fast_mode=True)
+    with pytest.raises(tdt.autograd.gradcheck.__globals__["GradcheckError"], match="output 0 entry .* numerical"):
+        tdt.autograd.gradcheck(lambda x: Scaled.apply(x, 1.01, at), x, fast_mode=True)
+    assert not tdt.autograd.gradcheck(lambda x: Scaled.apply(x, 1.01, at), x, fast_mode=True, raise_exception=False)
+
+
+def test_the_fast_gradient_checker_calls_the_function_as_often_for_any_size():
+    calls = []
+
+    def function(x):
+        calls.append(x.numel())
+        return x.sin()
+
+    for n in (3, 300):
+        assert tdt.autograd.gradcheck(function, tdt.randn(n, dtype=tdt.float64, requires_grad=True), fast_mode=True)
+    assert calls.count(3) == calls.count(300) == 3
+    empty = tdt.zeros(0, dtype=tdt.float64, requires_grad=True)
+    assert tdt.autograd.gradcheck(tdt.sin, empty, fast_mode=True)
+    scalar = tdt.tensor(0.3, dtype=tdt.float64, requires_grad=True)
+    assert tdt.autograd.gradgradcheck(tdt.sin, scalar, fast_mode=True)
+
+
+def test_the_fast_gradient_checker_finds_an_output_that_needs_a_gradient_and_has_none():
+    x = tdt.randn(3, dtype=tdt.float64, requires_grad=True)
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        tdt.autograd.gradcheck(lambda x: tdt.from_numpy(x.detach().numpy() * 2), x, fast_mode=True)
