@@ -192,6 +192,16 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no file of whose tests `--long` leaves out all."""
+    long = config.getoption("--long")
+    if collection_path.suffix != ".py" or long == "too":
+        return None
+    source = collection_path.read_text()
+    left_out = "pytest.mark.long" not in source if long == "only" else "\npytestmark = pytest.mark.long\n" in source
+    return left_out or None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Collect no garbage while the tests are found, and go through none of what they are made of later."""
