@@ -49,6 +49,15 @@ def test_nothing_of_an_ignored_input_reaches_the_result():
     assert tdt.equal(y, tdt.full((2, 2), 3.0))
 
 
+@pytest.mark.parametrize("name", ["addr", "addbmm"])
+def test_the_gradient_of_an_ignored_input_is_zeros(name):
+    size = (2,) if name == "addr" else (2, 2, 2)
+    x = tdt.full((2, 2), float("nan"), requires_grad=True)
+    y = getattr(tdt, name)(x, tdt.ones(*size), tdt.ones(*size), beta=0)
+    y.sum().backward()
+    assert not y.isnan().any() and tdt.equal(x.grad, tdt.zeros(2, 2))
+
+
 @pytest.mark.parametrize("shapes", [[(5, 6), (5, 3), (3, 7)], [(5, 7), (5, 3), (4, 7)], [(1, 5, 7), (5, 3), (3, 7)]])
 def test_shapes_that_do_not_fit_are_refused(shapes):
     with pytest.raises(RuntimeError):

@@ -140,9 +140,8 @@ def _add_product(
         promoted = _add_product(name, product, input.float(), a.float(), b.float(), beta, alpha, None).to(input.dtype)
         return promoted if out is None else store_into(out, promoted, exact=True)
     result = product(a, b) if alpha == 1 else product(a, b) * alpha
-    start = input.expand(result._a.shape)
-    if beta != 0:
-        start = start if beta == 1 else start * beta
+    start = _factor_times(beta, input.expand(result._a.shape))
+    if start is not None:
         # The first operand determines the sum's memory format: the product, but for addr the input.
         result = start + result if ranks == (1, 1) else result + start
     result = label(result.to(input.dtype), f"{name.capitalize()}Backward0")
@@ -158,6 +157,13 @@ def _short(name: str, input: Tensor, a: Tensor, b: Tensor, beta: float, alpha: f
     if beta == 1 == alpha:
         return label(ternary(_addmm, input, a, b), ONE_OP[name])
     return label(apply(_addmm, (input, a, b), {"beta": beta, "alpha": alpha}), ONE_OP[name])
+
+
+def _factor_times(beta: Any, x: Tensor) -> Tensor | None:
+    """beta · x; if beta is 0, zeros whose gradient is zeros, or None where none is asked for."""
+    if beta == 0:
+        return x.masked_fill(x.new_ones((), dtype=_dtype.bool), 0) if x.requires_grad else None
+    return x if beta == 1 else x * beta
 
 
 def _plain(ranks: tuple[int, int], x: Any, a: Any, b: Any, beta: Any, alpha: Any) -> bool:
