@@ -198,6 +198,27 @@ def opaque(numbers: np.ndarray) -> np.ndarray:
     return numbers.view(_bytes_of(numbers.nbytes))
 
 
+def as_constant(argument: Any) -> Any:
+    """An argument for many launches: a number or a struct as the address of its bytes, which CuPy would pack in each launch."""
+    if argument.__class__ is int or argument.__class__ is float:
+        argument = np.array([argument])
+    if argument.__class__ is not np.ndarray:
+        return argument
+    return _constant(_backend.gpu().cuda.function.CPointer)(argument)
+
+
+@functools.cache
+def _constant(base: Any) -> Any:
+    class Constant(base):  # type: ignore[misc]
+        """A parameter of kernels, and its memory."""
+
+        def __init__(self, value: np.ndarray):
+            super().__init__(value.ctypes.data)
+            self.value = value
+
+    return Constant
+
+
 @functools.cache
 def _bytes_of(count: int) -> np.dtype:
     return np.dtype(f"V{count}")

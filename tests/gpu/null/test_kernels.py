@@ -27,12 +27,15 @@ extern "C" __global__ void passed(const float* x, const float* none, long long n
 
 def test_arguments_have_the_bytes_that_the_compiled_kernel_reads():
     x = cupy.zeros(3, "f")
+    arguments = x, None, -5, 0.5, _cuda.struct((1, 1 << 40))
     with wheel.watch() as calls:
-        kernels._compiled(PASSED, "passed")((2, 3), (32, 2), (x, None, -5, 0.5, _cuda.struct((1, 1 << 40))))
-    (call,) = calls
-    assert call.sizes == (2, 3, 1, 32, 2, 1, 0)
-    assert call.arguments == [struct.pack("<Q", x.data.ptr), bytes(8), struct.pack("<q", -5), struct.pack("<d", 0.5),
-                              struct.pack("<qq", 1, 1 << 40)]  # fmt: skip
+        kernels._compiled(PASSED, "passed")((2, 3), (32, 2), arguments)
+        # As programs hand them over.
+        _cuda.bare(PASSED, "passed").kernel((2, 3), (32, 2), tuple(map(_cuda.as_constant, arguments)))
+    call, again = calls
+    assert call.sizes == again.sizes == (2, 3, 1, 32, 2, 1, 0)
+    expected = [struct.pack("<Q", x.data.ptr), bytes(8), struct.pack("<q", -5), struct.pack("<d", 0.5)]
+    assert call.arguments == again.arguments == [*expected, struct.pack("<qq", 1, 1 << 40)]
 
 
 @pytest.mark.refused

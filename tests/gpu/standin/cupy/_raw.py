@@ -78,6 +78,11 @@ class RawKernel:
 
         cuda.get_current_stream().put(run)
 
+    @property
+    def kernel(self):
+        """CuPy's `Function` on the current GPU."""
+        return self
+
     def _compiled(self):
         if self._function is None:
             sources[self.name + hashlib.sha256(self.code.encode()).hexdigest()[:8]] = self.code
@@ -93,6 +98,8 @@ class RawKernel:
 
 
 def _word(name, kind, value):
+    if isinstance(value, cuda.function.CPointer):
+        return ctypes.c_char.from_address(value.ptr)
     if kind.endswith("*"):
         if value is None:
             return ctypes.c_void_p(0)

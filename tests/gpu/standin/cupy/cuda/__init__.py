@@ -39,6 +39,20 @@ MemoryHook, MemoryPool = memory.MemoryHook, memory.MemoryPool
 set_allocator, get_allocator, using_allocator = memory.set_allocator, memory.get_allocator, memory.using_allocator
 
 
+class function:  # noqa: N801 - a module of CuPy's
+    class CPointer:
+        """The address of a kernel's argument."""
+
+        def __init__(self, p=0):
+            self.ptr = p
+
+
+def alloc(size):
+    from cupy._array import ndarray
+
+    return ndarray(size, np.uint8).data
+
+
 def alloc_pinned_memory(size):
     return memory.pin(np.empty(size, np.uint8))
 
