@@ -132,6 +132,13 @@ def _workspace(gpu: int, stream: int) -> Any:
 
 
 @functools.cache
+def _workspace_at(gpu: int, stream: int) -> tuple[Any, int]:
+    """Address and size of `_workspace`."""
+    memory = _workspace(gpu, stream)
+    return _POINTER(memory.data.ptr), memory.nbytes
+
+
+@functools.cache
 def workspace_size(gpu: int) -> int:
     """Bytes of workspace on a GPU, the current one."""
     hopper = int(_backend.gpu().cuda.Device().compute_capability) >= 90
@@ -166,7 +173,10 @@ class Plan:
         self._launch, self._set = library()["Matmul"], library()["MatmulDescSetAttribute"]
         self._bias = _POINTER()
         self._bias_at = ctypes.byref(self._bias), ctypes.sizeof(self._bias)
-        self._fixed = ctypes.byref(self.one), ctypes.byref(self.zero), ctypes.byref(self.chosen.algo), a, b, d
+        self._current_stream = _backend.gpu().cuda.get_current_stream
+        # As ctypes takes them at once.
+        numbers = [ctypes.byref(each) for each in (self.one, self.zero, self.chosen.algo)]
+        self._fixed = _POINTER(self.handle), _POINTER(self.desc), *numbers, *map(_POINTER, (a, b, d))
 
     def _choose(self, problem: Problem) -> bool:
         preference, count = _created("MatmulPreferenceCreate"), _INT(0)
@@ -187,18 +197,25 @@ class Plan:
 
     def __call__(self, a: int, b: int, d: int, bias: int | None = None) -> None:
         """Launch the product of matrices at the addresses a and b, to the address d."""
-        stream = _backend.gpu().cuda.get_current_stream().ptr
-        capture = CURRENT.capture
-        workspace = _workspace(self.gpu, stream) if capture is None else capture.workspace(workspace_size(self.gpu))
-        one, zero, algo, at, bt, dt = self._fixed
-        rest = (one, a, at, b, bt, zero, d, dt, d, dt, algo, workspace.data.ptr, workspace.nbytes, stream)
+        stream = self._current_stream().ptr
+        if CURRENT.capture is None:
+            at, size = _workspace_at(self.gpu, stream)
+        else:
+            memory = CURRENT.capture.workspace(workspace_size(self.gpu))
+            at, size = _POINTER(memory.data.ptr), memory.nbytes
+        handle, desc, one, zero, algo, a_layout, b_layout, d_layout = self._fixed
+        rest = (one, a, a_layout, b, b_layout, zero, d, d_layout, d, d_layout, algo, at, size, stream)
         if not self.has_bias:
-            check(self._launch(self.handle, self.desc, *rest), "Matmul")
+            if status := self._launch(handle, desc, *rest):
+                check(status, "Matmul")
             return
         with self.lock:  # the address of a bias is a part of the description, which threads share
-            self._bias.value = bias or 0
-            check(self._set(self.desc, DESC_BIAS_POINTER, *self._bias_at), "MatmulDescSetAttribute")
-            check(self._launch(self.handle, self.desc, *rest), "Matmul")
+            if self._bias.value != bias:
+                self._bias.value = bias
+                if status := self._set(desc, DESC_BIAS_POINTER, *self._bias_at):
+                    check(status, "MatmulDescSetAttribute")
+            if status := self._launch(handle, desc, *rest):
+                check(status, "Matmul")
 
 
 def _layout(real: int, matrix: Matrix, batch: int) -> int:

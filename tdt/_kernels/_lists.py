@@ -62,19 +62,35 @@ def parameters(columns: Sequence[Sequence[Any]], start: int = 0) -> Iterator[tup
 
     start: where the first element lies in arrays that hold those of all.
     """
+    return of_launches(launches(columns[0], len(columns), start), columns[1:])
+
+
+def launches(column: Sequence[Any], columns: int, start: int = 0) -> list[tuple[np.ndarray, int]]:
+    """As `parameters` of so many lists of which the first is known: the others' addresses are not filled in."""
     refuse_program()  # the addresses are a number for it
-    kind = fields(len(columns))
-    for lo in range(0, len(columns[0]), MOST):
-        parts = [column[lo : lo + MOST] for column in columns]
-        sizes = [a.size for a in parts[0]]
+    found, kind = [], fields(columns)
+    for lo in range(0, len(column), MOST):
+        part = column[lo : lo + MOST]
+        sizes = [a.size for a in part]
         count, one = len(sizes), np.zeros(1, kind)
-        for k, part in enumerate(parts):
-            one["at"][0, k, :count] = [a.data.ptr for a in part]
+        one["at"][0, 0, :count] = [a.data.ptr for a in part]
         ends = np.cumsum(sizes)
         one["start"][0, :count] = start + ends - sizes
         one["size"][0, :count] = sizes
         one["first"][0, 1 : count + 1] = np.cumsum([-(-size // CHUNK) for size in sizes])
         one["count"] = count
         start += int(ends[-1])
-        if blocks := int(one["first"][0, count]):
+        found.append((one, int(one["first"][0, count])))
+    return found
+
+
+def of_launches(
+    known: list[tuple[np.ndarray, int]], columns: Sequence[Sequence[Any]]
+) -> Iterator[tuple[np.ndarray, int]]:
+    """What `parameters` gives of these launches and the lists of arrays that are not the first."""
+    for k, (one, blocks) in enumerate(known):
+        if blocks:
+            for place, column in enumerate(columns, 1):
+                part = [a.data.ptr for a in column[k * MOST : (k + 1) * MOST]]
+                one["at"][0, place, : len(part)] = part
             yield _cuda.opaque(one), blocks

@@ -123,6 +123,8 @@ class Step:
 
     def __init__(self, change: Callable[..., Any]):
         self.change = change
+        self.targets: Any = None
+        self.launches: list = []  # those for the targets, at their place in the state
         self.known: list[tuple[tuple, _Trace, Callable[..., None], list[int]] | None] = []
 
     def __call__(self, targets: Sequence[Any], grads: Sequence[Any], state: Sequence[Any], start: int, numbers: tuple,
@@ -152,7 +154,9 @@ class Step:
             compute = functools.partial(_operands, trace, shape, places, renewed)
             live = capture.numbers(len(places), np.float64, compute, skips)
         flag = None if skips is None or renewed is None else skips.flag
-        for arrays, blocks in _lists.parameters((targets, grads), start):
+        if self.targets is not targets:
+            self.targets, self.launches = targets, _lists.launches(targets, 2, start)
+        for arrays, blocks in _lists.of_launches(self.launches, [grads]):
             kernel((blocks,), (_cuda.THREADS,), (arrays, *state, live, flag, *operands))
         return True
 
