@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, SupportsIndex, TypeV
 
 import numpy as np
 
-from tdt import _backend
 from tdt._core.aliases import Device, Dims, Ints, Number  # noqa: F401
 from tdt._core.calls import check_call
 from tdt._core.mode import state
@@ -79,17 +78,6 @@ def at_once(*operands: Tensor | None) -> bool:
         return False
     for x in operands:  # noqa: SIM110  (all() would take twice the time)
         if x is not None and x._a.__class__ is not ndarray:
-            return False
-    return True
-
-
-def all_on_gpu(*operands: Tensor | None) -> bool:
-    """Whether no handler sees a call on these tensors, all of a GPU."""
-    if state.fast_record is None:
-        return False
-    gpu = _backend.GpuArray
-    for x in operands:  # noqa: SIM110  (as above)
-        if x is not None and x._a.__class__ is not gpu:
             return False
     return True
 

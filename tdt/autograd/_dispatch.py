@@ -31,13 +31,12 @@ from tdt._kernels import (
     widen,
 )
 from tdt._kernels._threads import THREADS
-from tdt._kernels.programs_gpu import OutdatedProgramError
-from tdt.autograd._layouts import call_of
+from tdt.autograd._layouts import LayoutCall, call_of, may_repeat
 from tdt.autograd._meta import meta, on_meta
 from tdt.autograd._on_gpu import compute, in_layout
 from tdt.autograd._op_table import OPS
 from tdt.autograd._plan import NUMBER, Plan, plan_for, ranks_of, wrap_scalars
-from tdt.autograd._record import NO_EDGES, edges_of, record_call
+from tdt.autograd._record import NO_EDGES, edges_of, record_call, repeated
 from tdt.autograd._views import NOWHERE, edge_of
 from tdt.autograd._wrap import WRAPPER, link_view, views, wrap_results
 
@@ -60,6 +59,8 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:  # noqa: C90
         record = state.uncast_record
     try:
         a = x._a
+        if op.layouts and a.__class__ is not ndarray:
+            return apply(op, (x,), attributes)
         dtype = a.dtype
         plan = op.plans.get(dtype)
     except AttributeError:
@@ -120,7 +121,7 @@ def view_of(op: Op, x: Any, attributes: dict, how: Callable[[Any, Any], Any], ar
     except AttributeError:
         return apply(op, (x,), attributes)
     if a.__class__ is not ndarray or record is None:
-        return apply(op, (x,), attributes)
+        return _view_elsewhere(op, x, attributes, record)
     edge = (x._edge if x._view is None else edge_of(x)) if record else None
     plan: Any = None
     if edge is not None and ((plan := op.plans.get(a.dtype)) is None or not plan.direct):
@@ -147,6 +148,24 @@ def view_of(op: Op, x: Any, attributes: dict, how: Callable[[Any, Any], Any], ar
     return outs if result.__class__ is tuple else outs[0]
 
 
+def _view_elsewhere(op: Op, x: Tensor, attributes: dict, record: bool | None) -> Any:
+    """`view_of` for other arrays than NumPy's: without `apply` for one view on the only GPU."""
+    a = x._a
+    plan = op.plans.get(a.dtype)
+    if (
+        record is None or plan is None or plan.low is not None or op.kernels or op.multi_view
+        or a.__class__ is not _backend.GpuArray or not may_repeat() or _backend.several_gpus()
+    ):  # fmt: skip
+        return apply(op, (x,), attributes)
+    edge = (x._edge if x._view is None else edge_of(x)) if record else None
+    out = alias(op.forward(_backend.gpu(), a, **attributes), None)
+    link_view(op, x, out, attributes)
+    if edge is not None:
+        edges = ((x, 0) if edge is LEAF else None if edge is NOWHERE else edge,)
+        record_call(op, plan, 1, edges, (x,), (a,), attributes, (out,))
+    return out
+
+
 def binary(op: Op, x: Any, y: Any) -> Any:  # noqa: C901  (helper calls cost time)
     """`apply` for two operands without attributes: the fast path for NumPy tensors, the second may be a number."""
     record = state.fast_record
@@ -154,6 +173,8 @@ def binary(op: Op, x: Any, y: Any) -> Any:  # noqa: C901  (helper calls cost tim
         record = state.uncast_record
     try:
         a = x._a
+        if op.layouts and a.__class__ is not ndarray:
+            return apply(op, (x, y), {})
         kind = y.__class__
         if kind is float or kind is int:
             b, plan = y, None if a.base is not None and 0 in a.strides else op.plans.get((a.dtype, kind))
@@ -358,14 +379,22 @@ def ufunc_of(op: Op, key: list, arrays: list, attributes: dict) -> tuple:
     return found
 
 
-def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:  # noqa: C901  (one path for every op, each step an option of its record)
-    """Run `op`: find the plan, compute, wrap the result and record it. `target`: an array to compute into."""
+def apply(op: Op, operands: tuple, attributes: dict, target: Any = None, call: LayoutCall | None = None) -> Any:  # noqa: C901  (one path for every op, each step an option of its record)
+    """Run `op`: find the plan, compute, wrap the result and record it.
+
+    Args:
+        target: an array to compute into.
+        call: the remembered call of another function of these operands, which has no program.
+    """
+    if op.layouts and call is None and target is None:
+        out, call = repeated(op, operands, attributes)
+        if out is not None:
+            return out
     if op.ufuncs is not None and target is None and (out := elementwise(op, operands, attributes)) is not None:
         return out
     for value in attributes.values():
         if isinstance(value, Tensor):
-            attributes = as_numbers(op.name, attributes)
-            break
+            return apply(op, operands, as_numbers(op.name, attributes), target)
     record, inference = state.fast_record, False
     if record is None and not op.autocast:
         record = state.uncast_record
@@ -391,7 +420,8 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
     if recorded and xp is None and ndarray in map(type, arrays):
         operands, arrays = _moved_numbers(operands, arrays)
     edges, mask, nowhere = edges_of(operands) if recorded and record and op.rules else NO_EDGES
-    call = None if xp is np or target is not None else call_of(op, arrays, types, attributes)
+    if call is None and xp is None and target is None:
+        call = call_of(op, operands, attributes)[0]
     if call is not None or (xp is None and _are_on_the_gpu(arrays)):
         xp = _backend.gpu()
     elif xp is None:
@@ -400,23 +430,14 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None) -> Any:
                 return apply(op, operands, attributes, target)
         if other := _of_other_kind(op, arrays):
             return other(op, operands, attributes)
-    if call is not None and (program := call.forward.program) is not None:
-        plan, attributes = call.plan, call.attributes
-    else:
-        plan, program = op.plans.get(key := tuple(types)), None
-        if plan is None or plan.by_rank is not None or xp is None:
-            xp, plan = plan_for(op, key, arrays)
-        if plan.casts is not None:
-            return apply(op, _cast(operands, plan.casts), attributes, target if plan.casts[0] is None else None)
-        if len(attributes) < len(op.attributes):
-            attributes = {**op.defaults, **attributes} if attributes else op.defaults
-    if program is not None:
-        try:
-            result = program(arrays)
-        except OutdatedProgramError:
-            call.forward.program = None  # type: ignore[union-attr]
-            return apply(op, operands, attributes)
-    elif xp is not np:
+    plan = op.plans.get(key := tuple(types))
+    if plan is None or plan.by_rank is not None or xp is None:
+        xp, plan = plan_for(op, key, arrays)
+    if plan.casts is not None:
+        return apply(op, _cast(operands, plan.casts), attributes, target if plan.casts[0] is None else None)
+    if len(attributes) < len(op.attributes):
+        attributes = {**op.defaults, **attributes} if attributes else op.defaults
+    if xp is not np:
         if call is not None:
             call.plan, call.attributes = plan, attributes
         if call is not None and not op.view and call.forward.takes_notes():

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tdt import _backend
 from tdt._backend.waiting import CURRENT
+from tdt._core.calls import TENSOR_TYPES
 from tdt._kernels import SWITCHES, UFUNCS
 from tdt._kernels.programs_gpu import Repeated
 
@@ -25,11 +26,13 @@ class LayoutCall:
         gradients: by the backward plan and how the gradients lie: those of the operands, of (gradients, saved values, aux).
         plan, attributes: of the calls, once one was computed.
         kinds: of the results, see `_node.kind_of`, once a call was recorded.
+        values: of the attributes, and the operands that are numbers.
     """
 
-    __slots__ = ("forward", "gradients", "plan", "attributes", "kinds")
+    __slots__ = ("forward", "gradients", "plan", "attributes", "kinds", "values")
 
-    def __init__(self) -> None:
+    def __init__(self, values: tuple) -> None:
+        self.values = values
         self.forward = Repeated()
         self.gradients: dict[tuple, Repeated] = {}
         self.plan: Any = None
@@ -37,7 +40,10 @@ class LayoutCall:
         self.kinds: list | None = None
 
     def gradient(self, back: Any, grads: list) -> Repeated | None:
-        """The gradients of the operands, for those of the outputs that lie so; None where they are not remembered."""
+        """The gradients of the operands, for those of the outputs that lie so; None where they are not remembered, or may not
+        be repeated."""
+        if CURRENT.capture is not None or CURRENT.notes is not None:
+            return None
         key: list[Any] = [back, SWITCHES.changes]  # nodes keep calls that ops have forgotten
         gpu: Any = _backend.GpuArray
         for g in grads:
@@ -64,36 +70,67 @@ def may_repeat() -> bool:
     return CURRENT.capture is None and CURRENT.notes is None
 
 
-def call_of(op: Op | Layouts, operands: list, types: list, attributes: dict) -> LayoutCall | None:
-    """The remembered call of an op with such arrays and numbers, all on the only GPU; None where it may not be repeated."""
-    calls = op.layouts
+def call_of(function: Op | Layouts, operands: tuple, attributes: dict) -> tuple[LayoutCall | None, list]:
+    """The remembered call of an op, or another function, with such tensors and numbers, all on the only GPU; and its arrays.
+
+    The call is None where it may not be repeated.
+    """
+    calls = function.layouts
+    arrays: list[Any] = []
     if calls is False or CURRENT.capture is not None or CURRENT.notes is not None:
-        return None
-    key: list[Any] = [*types]
+        return None, arrays
+    key: list[Any] = []
+    values: Any = attributes.values()
     gpu: Any = _backend.GpuArray
-    for a in operands:
-        if a.__class__ is gpu:
-            key += a.shape, a.strides, a.data.ptr & ALIGNED
-        elif a.__class__ in NUMBERS:
-            key.append(a or repr(a))  # 0.0 and -0.0 are equal
+    for x in operands:
+        kind = x.__class__
+        if kind in TENSOR_TYPES:
+            a = x._a
+            if a.__class__ is not gpu:
+                return None, arrays
+            arrays.append(a)
+            key += a.dtype, a.shape, a.strides, a.data.ptr & ALIGNED
+        elif kind in NUMBERS:
+            arrays.append(x)
+            key.append(x)
+            values = (*values, x)
         else:
-            return None
+            return None, arrays
+    if attributes:
+        key += attributes
+        key += attributes.values()
+    layout = tuple(key)
     try:
-        if attributes:
-            key += attributes
-            for value in attributes.values():
-                key += value.__class__, value or repr(value)
-        layout = tuple(key)
-        if _backend.several_gpus():
-            return None
-        if calls is None:
-            calls = op.layouts = {}
-            UFUNCS.append(calls)
-        found = calls.get(layout)
+        found = None if calls is None else calls.get(layout)
+        if found is None:
+            hash(layout)
     except (TypeError, ValueError):  # a value that is not hashable, or an array
-        return None
+        return None, arrays
     if found is None:
-        if len(calls) >= MOST:
-            calls.clear()
-        found = calls[layout] = LayoutCall()
+        found = _new_call(function, layout, tuple(values))
+    elif values:
+        for value, known in zip(values, found.values, strict=True):
+            if value is not known and not _same(value, known):
+                return None, arrays
+    return found, arrays
+
+
+def _new_call(function: Op | Layouts, key: tuple, values: tuple) -> LayoutCall | None:
+    if _backend.several_gpus() or not TENSOR_TYPES.isdisjoint(map(type, values)):
+        return None
+    if function.layouts is None:
+        function.layouts = {}
+        UFUNCS.append(function.layouts)
+    elif len(function.layouts) >= MOST:
+        function.layouts.clear()
+    found = function.layouts[key] = LayoutCall(values)
     return found
+
+
+def _same(value: Any, known: Any) -> bool:
+    """Whether two values that are equal are alike: 1 == True == 1.0, and 0.0 == -0.0."""
+    if value.__class__ is not known.__class__:
+        return False
+    if value.__class__ is tuple:
+        return all(a is b or _same(a, b) for a, b in zip(value, known, strict=True))
+    return value.__class__ is not float or bool(value) or repr(value) == repr(known)

@@ -18,7 +18,7 @@ from tdt._core.sparse import SparseCOO, densify_unsupported
 from tdt._core.tensor import Storage, Tensor, alias, wrap
 from tdt._kernels.programs_gpu import OutdatedProgramError
 from tdt.autograd._graph import GraphNode
-from tdt.autograd._layouts import LayoutCall, may_repeat
+from tdt.autograd._layouts import LayoutCall
 from tdt.autograd._node_names import name_of
 from tdt.autograd._on_gpu import rule_on_gpu
 
@@ -216,17 +216,18 @@ class Node(GraphNode):
         if self.saved is None:
             raise freed()
         saved: list[Any] = []
-        storages: list[Any] = []
-        for array, storage, version in self.saved:
+        again: set[int] = set()  # the places of what was computed again
+        is_plain = self.saved.__class__ in PLAIN
+        triples = self.saved if is_plain else [*self.saved]  # hooks unpack it
+        for array, storage, version in triples:
             if storage is not None and storage.version != version:
                 if not back.recomputes(len(saved)):
                     raise overwritten(array, storage, version, self)
-                array, storage = back.computed_again(self.attributes, len(saved), *saved), Storage()
+                again.add(len(saved))
+                array = back.computed_again(self.attributes, len(saved), *saved)
             saved.append(array)
-            storages.append(storage)
         unprepared = None
-        is_plain = self.saved.__class__ in PLAIN and not graph and required is None
-        if self.call.__class__ is LayoutCall and is_plain and may_repeat():
+        if self.call.__class__ is LayoutCall and is_plain and not graph and required is None:
             gradient = self.call.gradient(back, grads)
             if gradient is not None:
                 if gradient.program is not None:
@@ -245,6 +246,7 @@ class Node(GraphNode):
         grads = grads if grads[0].__class__ is ndarray else densify_unsupported(back.op, grads)
         fast = back.fast and not graph and grads[0].__class__ is not SparseCOO
         if not fast:
+            storages = [Storage() if k in again else storage for k, (_, storage, _) in enumerate(triples)]
             saved = self._as_tensors(saved, storages)
             grads = [g if g is None or isinstance(g, Tensor) else wrap(g) for g in grads]
         if back.fold is not None:
@@ -321,13 +323,14 @@ class Node(GraphNode):
 
 def node_of(
     back: BackwardPlan, edges: Any, operands: tuple, arrays: Any, attributes: dict, outs: tuple, aux: Any = None,
-    call: Any = None, layout: LayoutCall | None = None,
+    call: Any = None, layout: LayoutCall | None = None, whole: bool = True,
 ) -> Node:  # fmt: skip
     """The node of a call. Not `Node.__init__`: to call a class takes a third as long as all this does.
 
     Args:
         call: the remembered one (`_remembered._Call`) that this is; all results but the first are arrays then.
         layout: the one on a GPU.
+        whole: False if all results but the first are arrays of a GPU.
     """
     node = _new(Node)
     node.backward_plan, node.edges, node.call = back, edges, call
@@ -348,7 +351,7 @@ def node_of(
                 saved.append((t, None, 0))
         for k in back.keep_outputs:
             t = outs[k]
-            saved.append((t._a, t._st, t._st.version) if call is None or not k else (t, None, 0))
+            saved.append((t._a, t._st, t._st.version) if not k or (whole and call is None) else (t, None, 0))
     else:
         node.saved = ()  # an empty list would be one more object for the garbage collector
     if back.needs_shapes or (back.broadcasts and (len(operands) != 2 or was_broadcast(*arrays))):
@@ -359,7 +362,9 @@ def node_of(
         if layout is not None and layout.kinds is not None:
             node.outs = layout.kinds
         else:
-            node.outs = [kind_of(t) for t in outs] if call is None else call.kinds
+            node.outs = (
+                [kind_of(t if k == 0 or whole else wrap(t)) for k, t in enumerate(outs)] if call is None else call.kinds
+            )
     if layout is not None:
         node.call = layout
         layout.kinds = node.outs

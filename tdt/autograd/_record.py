@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from tdt._core.dtype import ALL_DTYPES, FLOAT, FLOAT8
 from tdt._core.mode import state
 from tdt._core.tensor import LEAF, Tensor, alias
+from tdt._kernels.programs_gpu import OutdatedProgramError
+from tdt.autograd._layouts import LayoutCall, Layouts, call_of
 from tdt.autograd._node import BackwardPlan, node_of
 from tdt.autograd._plan import Plan, plan_for
 from tdt.autograd._views import NOWHERE, edge_of
 
 if TYPE_CHECKING:
-    from tdt.autograd._layouts import LayoutCall
     from tdt.autograd._op import Op
 
 DIFFERENTIABLE = frozenset(d.np for d in ALL_DTYPES + FLOAT8 if d.category >= FLOAT)
@@ -39,7 +40,7 @@ NO_EDGES: tuple[list[Any], int, int] = ([], 0, 0)
 
 def record_call(
     op: Op, plan: Plan, mask: int, edges: Any, operands: tuple, arrays: Any, attributes: dict, outs: tuple,
-    nowhere: int = 0, aux: Any = None, call: LayoutCall | None = None,
+    nowhere: int = 0, aux: Any = None, call: LayoutCall | None = None, whole: bool = True,
 ) -> None:  # fmt: skip
     """Create a node of the graph, and set it as the grad_fn of the results `outs` that can have gradients.
 
@@ -49,6 +50,7 @@ def record_call(
         nowhere: the operands among them that are views made under no_grad, as a bit set.
         aux: values that the forward computed for fast_vjp.
         call: the remembered one that this is, on a GPU.
+        whole: False if all results but the first are arrays, which nothing refers to.
     """
     key = (mask, nowhere) if nowhere else mask
     back = plan.backward_plans.get(key)
@@ -57,8 +59,8 @@ def record_call(
         back = plan.backward_plans[key] = BackwardPlan(op, mask, len(operands), plan.low, nowhere, kinds)
     if not back.has_rule:
         return
-    node = node_of(back, edges, operands, arrays, attributes, outs, aux, None, call)
-    if not back.multiple_outputs:
+    node = node_of(back, edges, operands, arrays, attributes, outs, aux, None, call, whole)
+    if not (back.multiple_outputs and whole):
         t = outs[0]
         dtype = t._a.dtype
         if dtype is back.dtype or dtype in DIFFERENTIABLE:
@@ -67,6 +69,60 @@ def record_call(
     for k, t in enumerate(outs):
         if t._a.dtype in DIFFERENTIABLE and not (op.nondiff and op.outputs[k] in op.nondiff):
             t._edge = (node, k)
+
+
+def repeated(
+    op: Op, operands: tuple, attributes: dict, function: Layouts | None = None
+) -> tuple[Any, LayoutCall | None]:
+    """What `op` gives of tensors on a GPU by the program of such calls, None without one; and the remembered call.
+
+    Args:
+        function: that has these arguments, if not the op itself.
+    """
+    record = state.fast_record
+    if record is None and not op.autocast:
+        record = state.uncast_record
+    if record is None:
+        if state.handler is not None:
+            return None, None
+        record = False  # in inference mode
+    call, arrays = call_of(function or op, operands, attributes)
+    if call is None or (program := call.forward.program) is None:
+        return None, call
+    try:
+        results = program(arrays)
+    except OutdatedProgramError:
+        call.forward.program = None
+        return None, call
+    return record_repeated(op, call, operands, arrays, results, record), call
+
+
+def record_repeated(
+    op: Op, call: LayoutCall, operands: Any, arrays: Any, results: Any, record: bool, whole: bool = True
+) -> Any:
+    """Tensors around what a program has computed; the aux values of `op` follow the results.
+
+    Args:
+        record: whether it is recorded.
+        whole: whether all results are returned; else the first.
+    """
+    aux: Any = None
+    if op.aux:
+        results, *aux = results
+    if results.__class__ is not tuple:
+        outs: tuple = (alias(results, None),)
+    elif whole:
+        outs = tuple([alias(r, None) for r in results])
+    else:
+        outs = (alias(results[0], None), *results[1:])
+    if record and op.rules:
+        edges, mask, nowhere = edges_of(operands)
+        if mask:
+            record_call(op, call.plan, mask, edges, operands, arrays, call.attributes, outs, nowhere, aux, call, whole)
+    elif not record and state.inference:
+        for out in outs if whole else outs[:1]:
+            out._st.inference = True
+    return outs if whole and results.__class__ is tuple else outs[0]
 
 
 def record_results(
@@ -84,8 +140,8 @@ def record_results(
     if state.fast_record:
         edges, mask, nowhere = edges_of(operands)
         if mask:
-            plan = op.plans.get(tuple([NoneType if a is None else a.dtype for a in arrays]))
+            plan = op.plans.get(types := tuple([NoneType if a is None else a.dtype for a in arrays]))
             if plan is None:
-                plan = plan_for(op, tuple([NoneType if a is None else a.dtype for a in arrays]), list(arrays))[1]
+                plan = plan_for(op, types, list(arrays))[1]
             record_call(op, plan, mask, edges, operands, arrays, attributes, outs, nowhere, None, call)
     return outs

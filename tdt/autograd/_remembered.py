@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from tdt import _kernels
+from tdt import _backend, _kernels
 from tdt._core.calls import TENSOR_TYPES, renamed_keywords
 from tdt._core.mode import _replace, _set, state
 from tdt._core.tensor import Storage, Tensor, wrap
@@ -23,6 +23,7 @@ from tdt.autograd._node import BackwardPlan, kind_of, node_of
 from tdt.autograd._node_names import label
 from tdt.autograd._plan import ranks_of
 from tdt.autograd._record import edges_of
+from tdt.autograd._remembered_on_gpu import CallsOnGpu
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
@@ -63,6 +64,7 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
     private = function.__name__.startswith("_")  # a part of a public function, whose errors are that one's
     saved: tuple[dict, dict] = {}, {}  # calls that are not recorded, and others
     _kernels.UFUNCS.extend(saved)
+    on_gpu = CallsOnGpu(function, _Watch, whole)
 
     @wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:  # noqa: C901
@@ -83,6 +85,8 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
                             key += a.dtype, a.shape, a.strides
                         elif a.__class__ is ndarray and a.size < THREADS.elementwise and a.flags.c_contiguous:
                             key.append(a.dtype)
+                        elif a.__class__ is _backend.GpuArray:
+                            return on_gpu(args, kwargs)
                         else:
                             break
                         arrays.append(a)

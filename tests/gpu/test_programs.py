@@ -6,6 +6,7 @@ import pytest
 
 import tdt
 from tdt._kernels import SWITCHES, _cublas_lt, product_gpu
+from tdt.nn import functional as F
 from tests.programs_on_gpu import GPU, compared, names
 
 # Ops of which at least one sample has a program, and one its gradient.
@@ -44,3 +45,38 @@ def test_a_gradient_has_the_precision_that_is_set_when_it_is_computed(monkeypatc
     assert {*precisions} == {True}
     y.backward(g)
     assert precisions[-2:] == [False, False]
+
+
+FUNCTIONS = {
+    "layer_norm": (lambda x, w: F.layer_norm(x, (6,), w[0], eps=1e-3), (4, 6), (1, 6)),
+    "linear": (F.linear, (4, 6), (5, 6)),
+    "conv2d": (lambda x, w: F.conv2d(x, w, None, 1, (1, 0)), (2, 3, 5, 5), (4, 3, 3, 3)),
+    "conv_transpose2d": (lambda x, w: F.conv_transpose2d(x, w, None, 2), (2, 3, 4, 4), (3, 4, 3, 3)),
+    "max_pool2d": (lambda x, w: F.max_pool2d(x, 2) * w, (2, 3, 4, 4), (2, 2)),
+    "embedding": (lambda x, w: F.embedding(tdt.arange(4, device=x.device) % 3, w) * x, (4, 6), (3, 6)),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_that_are_called_again_compute_with_the_tensors_of_the_call(name: str):
+    function, *sizes = FUNCTIONS[name]
+    for _ in range(6):
+        values = [tdt.randn(*size) for size in sizes]
+        results = []
+        for device in ("cpu", GPU):
+            x, w = (value.to(device, copy=True).requires_grad_() for value in values)
+            out = function(x, w)
+            out.sin().sum().backward()
+            results.append([t.detach().cpu() for t in (out, x.grad, w.grad)])
+        for got, expected in zip(*results, strict=True):
+            assert tdt.allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_arguments_that_are_equal_and_of_other_types_are_other_calls():
+    x = tdt.tensor([[1.0, -2.0]], device=GPU)
+    for _ in range(5):
+        assert F.leaky_relu(x, 0.0)[0, 1].item() == 0.0
+        assert tdt.full_like(x, 2).pow(1).dtype is tdt.float32
+    for _ in range(5):
+        ones = [tdt.ones(2, dtype=tdt.int64, device=GPU) + number for number in (1, 1.0, True)]
+        assert [t.dtype for t in ones] == [tdt.int64, tdt.float32, tdt.int64]

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
-
-from numpy import ndarray
+from typing import TYPE_CHECKING, Any
 
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor, wrap
 from tdt._kernels import UFUNCS, ByShape
-from tdt._ops._common import all_on_gpu, at_once
+from tdt._ops._common import at_once
 from tdt.autograd._record import record_results
 
 if TYPE_CHECKING:
@@ -22,8 +20,7 @@ INTS = frozenset([int])
 
 
 class CheckedCalls:
-    """What computes calls of an op (None: the op, on a GPU), and their attributes, by all that both depend on: shapes, strides,
-    types and arguments.
+    """What computes calls of an op, and their attributes, by all that both depend on: shapes, strides, types and arguments.
 
     Args:
         kernels: of the op, chosen by shape; what they prepare for calls of these shapes is saved, see `prepares`.
@@ -33,7 +30,7 @@ class CheckedCalls:
 
     def __init__(self, kernels: ByShape):
         self.kernels = kernels
-        self.found: dict[tuple, tuple[Callable[..., Any] | None, dict[str, Any]]] = {}
+        self.found: dict[tuple, tuple[Callable[..., Any], dict[str, Any]]] = {}
         UFUNCS.append(self.found)
 
     def key(
@@ -47,21 +44,19 @@ class CheckedCalls:
         x, w = input._a, weight._a
         if groups.__class__ is not int or x.ndim != nd + 2:
             return None
-        if not at_once(input, weight, bias) and not all_on_gpu(input, weight, bias):
+        if not at_once(input, weight, bias):
             return None
         for size in sizes:
             if size.__class__ is not int and (size.__class__ is not tuple or not INTS.issuperset(map(type, size))):
                 return None  # as 1 == True == 1.0
         biases = (None,) if bias is None else (bias._a.shape, bias._a.strides, bias._a.dtype)
-        return x.__class__, x.shape, x.strides, x.dtype, w.shape, w.strides, w.dtype, *biases, groups, *sizes
+        return x.shape, x.strides, x.dtype, w.shape, w.strides, w.dtype, *biases, groups, *sizes
 
     def result(self, op: Op, key: tuple | None, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
         """The result of a call of `op` that was checked before; None for others."""
         if key is None or (found := self.found.get(key)) is None:
             return None
         compute, attributes = found
-        if compute is None:
-            return cast("Tensor", op(input, weight, bias, **attributes))
         arrays = input._a, weight._a, None if bias is None else bias._a
         result = compute(*arrays)
         if not state.fast_record:
@@ -71,15 +66,12 @@ class CheckedCalls:
     def add(
         self, key: tuple | None, input: Tensor, weight: Tensor, bias: Tensor | None, attributes: dict[str, Any]
     ) -> None:
-        """Save a call that was checked, if a kernel computes it, or a GPU."""
+        """Save a call that was checked, if a kernel computes it."""
         if key is None:
             return
         if len(self.found) >= MOST:
             self.found.clear()
         arrays = input._a, weight._a, None if bias is None else bias._a
-        if arrays[0].__class__ is not ndarray:
-            self.found[key] = None, attributes
-            return
         kernel = self.kernels.first(arrays, attributes)
         if kernel is not None:
             prepare = getattr(kernel.function, "prepare", None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,8 @@ from tdt._ops.shape.memory import in_output_format
 from tdt.autograd._inplace import is_plain, write
 from tdt.autograd._layouts import LayoutCall, Layouts, call_of
 from tdt.autograd._op import op
-from tdt.autograd._record import record_results
+from tdt.autograd._plan import plan_for
+from tdt.autograd._record import record_repeated, record_results
 from tdt.autograd._remembered import calls_by_shape, calls_by_shape_with_all_results
 
 HALF = (float16, bfloat16)
@@ -439,7 +441,7 @@ def _on_gpu(x: Tensor, running_mean: Tensor | None, running_var: Tensor | None, 
     counter = None if batches is None else batches._a
     compute = partial(_ON_GPU.function, *arrays, eps=eps, running=moving, batches=counter, momentum=momentum)
     if call is not None:
-        found = call.forward(compute, (arrays, moving, counter))
+        found = call.forward(compute, (arrays[0], *moving, *arrays[1:], counter))
     else:
         with _backend.on_gpu_of(x._a):
             found = compute()
@@ -455,17 +457,28 @@ def counted_batch_norm(input: Tensor, running_mean: Tensor | None, running_var: 
     """`batch_norm` in training by a kernel that also adds 1 to `batches`; None, with nothing done, where none does."""
     params = running_mean, running_var, weight, bias
     call: LayoutCall | None = None
-    if state.fast_record is not None and not _backend.several_gpus():
-        arrays = [None if v is None else v._a for v in (input, *params, batches)]
-        types = [None if a is None else a.dtype for a in arrays]
-        call = call_of(_COUNTED, arrays, types, {"momentum": momentum, "eps": eps})
-    if call is None or call.attributes is None:
-        if not _counts_on_gpu(input, params, eps, batches):
+    record = state.fast_record
+    if record is not None:
+        call, arrays = call_of(_COUNTED, (input, *params, batches), {"momentum": momentum, "eps": eps})
+    if record is not None and call is not None and call.plan is not None:
+        if batches._st.inference:
             return None
-        if call is not None:
-            call.attributes = {"eps": eps}
-    elif batches._st.inference or any(v is not None and v._view is not None for v in params):
+        for v in params:
+            if v is not None and v._view is not None:
+                return None
+        if (program := call.forward.program) is not None:
+            found = program(arrays)
+            for written in (running_mean, running_var, batches):
+                if written is not None:
+                    written._st.bump_version()
+            operands, own = (input, weight, bias), [arrays[0], *arrays[3:5]]
+            return record_repeated(_batch_norm, call, operands, own, found, record, False)
+    elif not _counts_on_gpu(input, params, eps, batches):
         return None
+    if call is not None:
+        own = [arrays[0], *arrays[3:5]]
+        types = tuple([NoneType if a is None else a.dtype for a in own])
+        call.plan, call.attributes = plan_for(_batch_norm, types, own)[1], {"eps": eps}
     return _on_gpu(input, *params, momentum, eps, batches, call)[0]
 
 

@@ -53,7 +53,10 @@ from tdt._ops.nn._windows import (
 )
 from tdt._ops.nn.pad import pad
 from tdt.autograd._autocast import cast_operands, casts_on
+from tdt.autograd._dispatch import apply
+from tdt.autograd._layouts import Layouts
 from tdt.autograd._op import op
+from tdt.autograd._record import repeated
 
 
 def conv_shape(
@@ -132,7 +135,7 @@ def _blank(shape: tuple[int, ...]) -> np.ndarray:
 
 
 FORWARD, INPUT_GRAD = _kernels("conv"), _kernels("conv_input_grad")
-CHECKED = CheckedCalls(FORWARD)
+CHECKED, ON_GPU = CheckedCalls(FORWARD), Layouts()
 
 
 @op(
@@ -413,6 +416,12 @@ def _conv_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | N
     for value, what in ((input, "input"), (weight, "weight")):
         if not isinstance(value, Tensor):
             raise TypeError(f"{name}(): argument '{what}' must be Tensor, not {type(value).__name__}")
+    call, argument = None, input
+    if input._a.__class__ is not np.ndarray:
+        how = {"nd": nd, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        result, call = repeated(conv, (input, weight, bias), how, ON_GPU)
+        if result is not None:
+            return result
     key = CHECKED.key(nd, input, weight, bias, groups, stride, padding, dilation)
     if (result := CHECKED.result(conv, key, input, weight, bias)) is not None:
         return result
@@ -432,7 +441,7 @@ def _conv_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | N
     padding = tuple_of(padding, nd, "padding")
     _check(name, *kinds(x, weight, bias), stride, padding, dilation, groups)
     how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-    out = conv(x, weight, bias, **how)
+    out = apply(conv, (x, weight, bias), how, None, call if x is argument else None)
     CHECKED.add(key, x, weight, bias, how)
     return out.squeeze(0) if single else out
 

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+from numpy import ndarray
+
 from tdt._core.calls import front
 from tdt._core.tensor import Tensor
 from tdt._ops._common import Ints
@@ -13,8 +15,11 @@ from tdt._ops.nn._checked import CheckedCalls
 from tdt._ops.nn._windows import tuple_of
 from tdt._ops.nn.conv import INPUT_GRAD, _conv_nd, check_arguments, conv1d, conv_input_grad, kinds
 from tdt.autograd._autocast import cast_for
+from tdt.autograd._dispatch import apply
+from tdt.autograd._layouts import Layouts
+from tdt.autograd._record import repeated
 
-CHECKED = CheckedCalls(INPUT_GRAD)
+CHECKED, ON_GPU = CheckedCalls(INPUT_GRAD), Layouts()
 
 
 @functools.lru_cache(4096)
@@ -40,6 +45,19 @@ def _output_size(name: str, size: tuple, dtype: Any, weight: tuple, weight_dtype
 
 def _transpose_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any,
                   output_padding: Any, groups: int, dilation: Any) -> Tensor:  # fmt: skip
+    call, argument = None, input
+    if input._a.__class__ is not ndarray:
+        how = {
+            "nd": nd,
+            "stride": stride,
+            "padding": padding,
+            "more": output_padding,
+            "dilation": dilation,
+            "groups": groups,
+        }
+        result, call = repeated(conv_input_grad, (input, weight, bias), how, ON_GPU)
+        if result is not None:
+            return result
     key = CHECKED.key(nd, input, weight, bias, groups, stride, padding, output_padding, dilation)
     if (result := CHECKED.result(conv_input_grad, key, input, weight, bias)) is not None:
         return result
@@ -57,7 +75,7 @@ def _transpose_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tenso
     dilation, more = tuple_of(dilation, nd, "dilation"), tuple_of(output_padding, nd, "output_padding")
     size = _output_size(name, *kinds(y, weight, bias), stride, padding, dilation, groups, more)
     how = {"size": size, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-    out = conv_input_grad(y, weight, bias, **how)
+    out = apply(conv_input_grad, (y, weight, bias), how, None, call if y is argument else None)
     CHECKED.add(key, y, weight, bias, how)
     return out.squeeze(0) if single else out
 

@@ -58,7 +58,10 @@ def _view(xp: ModuleType, x: Any, *, shape: tuple[int, ...]) -> Any:
         out = x.reshape(shape)
     except ValueError:
         raise _misfit(shape, x.size) from None
-    if out.base is not x and x.size and not x.flags.c_contiguous and not may_overlap(out, x):
+    base = out.base
+    if base is x or (base is not None and base is x.base):
+        return out
+    if x.size and not x.flags.c_contiguous and not may_overlap(out, x):
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
             "contiguous subspaces). Use .reshape(...) instead."
