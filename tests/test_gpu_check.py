@@ -110,15 +110,15 @@ for name in sys.argv[1:]:
 def test_a_name_that_ends_or_hangs_its_process_costs_itself_alone():
     names = ["a", "crashes", "b", "hangs", "breaks", "c", "d", "breaks too", "crashes last"]
     command = [sys.executable, "-c", WORKER]
-    found = dict(check_in_processes(command, names, 2, time.monotonic() + 60, silence=3))
+    found = dict(check_in_processes(command, names, 2, time.monotonic() + 60, silence=2))
     assert {name: {"checked": name} for name in names if name[:5] not in ("crash", "hangs")}.items() <= found.items()
     assert found["crashes"] == found["crashes last"] == "exit code 9: a message"
-    assert found["hangs"] == "no result in 3 seconds" and {*found} == {*names}
+    assert found["hangs"] == "no result in 2 seconds" and {*found} == {*names}
 
 
 def test_what_processes_have_no_time_for_has_no_result():
     began = time.monotonic()
-    found = dict(check_in_processes([sys.executable, "-c", WORKER], ["a", "hangs", "b"], 1, began + 3))
+    found = dict(check_in_processes([sys.executable, "-c", WORKER], ["a", "hangs", "b"], 1, began + 2))
     assert found == {"a": {"checked": "a"}} and time.monotonic() < began + 20
 
 

@@ -65,23 +65,29 @@ def test_a_run_has_the_same_bits_again_and_with_any_number_of_workers(tmp_path):
     assert_equal(trained(tmp_path / "c", *AUGMENTED, "data.loader.num_workers=2", model=NORMED), first)
 
 
-@pytest.mark.parametrize(("workers", "then"), [(0, 0), (2, 2), (0, 2), (3, 1), (2, 0)])
-def test_a_stopped_run_resumes_to_the_same_bits_with_any_number_of_workers(workers, then, tmp_path):
-    def overrides(workers):
-        return [*AUGMENTED, f"data.loader.num_workers={workers}", "train.mixup=0.4"]
+def of_workers(workers):
+    """A run whose training batches are loaded by workers."""
+    return [*AUGMENTED, f"data.loader.num_workers={workers}", "data.eval_loader={num_workers: 0}", "train.mixup=0.4"]
 
-    whole = trained(tmp_path / "whole", *overrides(0), model=NORMED)
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return trained(tmp_path_factory.mktemp("whole"), *of_workers(0), model=NORMED)
+
+
+@pytest.mark.parametrize(("workers", "then"), [(0, 0), (2, 2), (0, 2), (3, 1), (2, 0)])
+def test_a_stopped_run_resumes_to_the_same_bits_with_any_number_of_workers(workers, then, whole, tmp_path):
     folder = tmp_path / "stopped"
 
     def check_stop():
         if built.step == 4:
             raise Stopped("SIGTERM")
 
-    built = trainer(folder, *overrides(workers), model=NORMED, check_stop=check_stop)
+    built = trainer(folder, *of_workers(workers), model=NORMED, check_stop=check_stop)
     with pytest.raises(Stopped):
         built.fit()
     tdt.manual_seed(5)
-    again = trainer(folder, *overrides(then), model=NORMED)
+    again = trainer(folder, *of_workers(then), model=NORMED)
     tensors, meta = load(CheckpointStore(folder).resolve("last"))
     again.resume(tensors, meta)
     again.fit()
