@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tdt.train.config import loads
-from tdt.train.logging.events import Event, StepDone, Validated
+from tdt.train.logging.events import CheckpointSaved, Event, StepDone, Validated
 from tdt.train.session import Session
 from tests.train.loop.test_resume import assert_equal, result
 
@@ -149,8 +149,9 @@ def test_a_run_killed_after_any_event_ends_as_if_it_had_not_been(undisturbed, fe
 
 @pytest.mark.parametrize("feature", ["everything with ema", "everything with swa"])
 def test_a_run_with_workers_ends_as_if_it_had_not_been_killed(tmp_path, feature: str):
-    whole = whole_run(tmp_path, feature, 2, 3, workers=2)
-    folder = whole.copies[max(number for number in whole.copies if number <= 2 * len(whole.events) // 3)]
+    whole = whole_run(tmp_path, feature, 19, 99, workers=2)
+    saved, folder = whole.events[18], whole.copies[19]
+    assert isinstance(saved, CheckpointSaved) and saved.step == 8  # in the middle of an epoch
     assert resume(folder) == "done"
     assert_equal(result(folder), whole.result)
 
