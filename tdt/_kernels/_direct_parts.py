@@ -39,6 +39,7 @@ STREAMED_LINES = 8  # by rows: so many of them at a time
 RUN = 16  # elements of a column that are turned at a time: a cache line
 # Rows of tiles of sixteen columns that fetch the next ones where the matrix is so large that a level-two cache does not keep it.
 FETCHING_ROWS = 2
+WHOLE_LINES_ROWS = 4  # rows up to which a tile of sixteen columns has registers for sixteen elements of each
 PARTS_AT_ONCE = 2  # parts of a sum of one row that a tile of columns computes at a time
 AHEAD = 8  # lines by which a tile fetches b in advance: a processor does not foresee lines in pages of their own
 
@@ -310,7 +311,7 @@ class TurnedTile(Tile):
                     self.fetch_next(offset)
             for part, g in itertools.product(range(self.parts), range(self.vectors)):
                 at = builder.add(offset, self.number(4 * DEPTH * part))
-                halves = both(g, at) if self.rows == 1 and self.width == LANES else None
+                halves = both(g, at) if self.rows <= WHOLE_LINES_ROWS and self.width == LANES else None
                 for half in range(2):
                     found = lines(g, at, half) if halves is None else turned_pairs(self, halves[half])
                     products(rows, DEPTH * part + BLOCK * half, sums, g, found, part)
