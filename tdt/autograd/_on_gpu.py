@@ -54,7 +54,9 @@ def compute(
     if form is not None:
         others = attributes
         if attributes:
-            others = {name: value for name, value in attributes.items() if value != op.defaults[name]}
+            # An op may refuse True where 1 is the default.
+            known = op.defaults
+            others = {k: v for k, v in attributes.items() if v != known[k] or (v is True and known[k] is not True)}
         try:
             found = deferring(form, arrays, others, target)
         except (ValueError, OverflowError):

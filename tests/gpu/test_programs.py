@@ -76,7 +76,9 @@ def test_arguments_that_are_equal_and_of_other_types_are_other_calls():
     x = tdt.tensor([[1.0, -2.0]], device=GPU)
     for _ in range(5):
         assert F.leaky_relu(x, 0.0)[0, 1].item() == 0.0
-        assert tdt.full_like(x, 2).pow(1).dtype is tdt.float32
+        assert tdt.add(x, x, alpha=1)[0, 0].item() == 2.0
+        with pytest.raises(RuntimeError, match="Boolean alpha"):
+            tdt.add(x, x, alpha=True)
     for _ in range(5):
         ones = [tdt.ones(2, dtype=tdt.int64, device=GPU) + number for number in (1, 1.0, True)]
         assert [t.dtype for t in ones] == [tdt.int64, tdt.float32, tdt.int64]
