@@ -12,7 +12,7 @@ from tdt import _kernels
 from tdt._compiled import moves
 from tdt._compiled.elements import folding_to, of_rule, of_sum
 from tdt._compiled.places import Place
-from tdt._compiled.program import Program, Refusal
+from tdt._compiled.program import Call, Program, Refusal
 from tdt._core.tensor import LEAF, Tensor
 from tdt.autograd._accumulate import accumulate, sum_of, unshared
 from tdt.autograd._node import Node, sum_to, zeros
@@ -307,7 +307,8 @@ class Walk:
             results.append(None if array is None else Named(array, program.name(array)))
         own = [program.name() if r is None or not r.array.ndim else r.name for r in results]
         outs = own if len(own) > 1 or count is None else [f"{own[0]},"]
-        program.call(function, names, outs, element=element, folding=folding)
+        call = Call(*rule) if rule is not None and count is None else None
+        program.call(function, names, outs, element=element, folding=folding, call=call)
         for number, r in zip(own, results, strict=True):
             if r is not None and number != r.name:
                 program.call(np.asarray, (number,), (r.name,))

@@ -43,6 +43,19 @@ class Refusal(Exception):
         self.module = module
 
 
+class Call(NamedTuple):
+    """The op that a statement computes, or a gradient of it.
+
+    Attributes:
+        place: of the operand whose gradient it is; None: it is the result.
+        numbers: the operands of the result, with None in the place of arrays.
+    """
+
+    op: Any
+    place: int | None = None
+    numbers: tuple = ()
+
+
 class Statement(NamedTuple):
     """`outs = text`, or `text` alone.
 
@@ -55,6 +68,7 @@ class Statement(NamedTuple):
         folding: where it is a reduction of the one value that it takes, which may be computed with that in one pass.
         cheap: whether it takes little time beside those that read its results.
         again: whether it computes a value again that would be in memory longer otherwise.
+        call: what it computes of ops, where that is known.
         trusts: whether it trusts that others have checked the values that it takes, as those of a backward pass do.
     """
 
@@ -69,6 +83,7 @@ class Statement(NamedTuple):
     folding: Folding | None = None
     cheap: bool = False
     again: bool = False
+    call: Call | None = None
 
 
 def with_names(statement: Statement, names: dict[str, str]) -> Statement:
@@ -143,18 +158,20 @@ class Program:
         writes: bool | None = None,
         folding: Folding | None = None,
         cheap: bool = False,
+        call: Call | None = None,
     ) -> None:
         """Append `results = function(*arguments)`.
 
         Args:
             form: of the right side, with the function and the arguments in the places of {0}, {1}, …; by default a call.
-            element, repeatable, update, writes, folding, cheap: of the `Statement`; a call without results writes, unless it says
-                not.
+            element, repeatable, update, writes, folding, cheap, call: of the `Statement`; a call without results writes, unless
+                it says not.
         """
         names = (self.constant(function), *arguments)
         text = form.format(*names) if form else f"{names[0]}({', '.join(arguments)})"
         reads, writes = tuple(names_in(" ".join(arguments))), not results if writes is None else writes
         each = Statement(text, tuple(results), reads, element, writes, repeatable, update, folding=folding, cheap=cheap)
+        each = each._replace(call=call)
         self.statements.append(each)
 
     def compiled(self, parameters: Sequence[str], results: str, title: str, takes: bool = False) -> Callable[..., Any]:

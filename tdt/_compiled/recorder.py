@@ -16,7 +16,7 @@ from tdt._compiled.elements import Element, folding_of, of_op
 from tdt._compiled.gradients import Gradients
 from tdt._compiled.lowering import in_place, lowered
 from tdt._compiled.places import Places
-from tdt._compiled.program import Program, Refusal, copy_in_memory
+from tdt._compiled.program import Call, Program, Refusal, copy_in_memory
 from tdt._core.calls import TENSOR_TYPES, as_numbers
 from tdt._core.mode import _replace, _set
 from tdt._core.tensor import LEAF, Tensor
@@ -198,7 +198,8 @@ class Recorder:
         known = op, arrays, attributes, names, results[0]
         element = of_op(*known) or moves.of_op(*known) if simple else None
         folding = folding_of(op, arrays[0], attributes, results[0]) if simple and op.fold else None
-        self._append(op, function, names, outs, results, element, folding)
+        numbers = tuple([None if a.__class__ is ndarray else a for a in arrays])
+        self._append(Call(op, None, numbers), function, names, outs, results, element, folding)
 
     def _function(self, op: Op, plan: Any, operands: tuple, arrays: list, attributes: dict, *results: Any) -> Any:
         """The function of arrays that a call of an op is; that of an earlier one with the same operands and attributes."""
@@ -218,9 +219,10 @@ class Recorder:
             _set(before)
 
     def _append(
-        self, op: Op, function: Any, names: Sequence[str], outs: tuple, results: list[Any], element: Element | None,
+        self, call: Call, function: Any, names: Sequence[str], outs: tuple, results: list[Any], element: Element | None,
         folding: Folding | None,
     ) -> None:  # fmt: skip
+        op = call.op
         program, cheap = self.program, op.name in CHEAP
         node = next((t._edge[0] for t in outs if t._edge is not None and t._edge[0].__class__ is Node), None)
         own = [program.name(a) for a in results]
@@ -233,7 +235,7 @@ class Recorder:
         text = f"{{0}}({', '.join(f'{{{k + 1}}}' for k in range(len(names)))})"
         if not several:
             form = f"{program.constant(np.asarray)}({text})" if not results[0].ndim else text
-            program.call(function, names, own, form, element, not op.random, folding=folding, cheap=cheap)
+            program.call(function, names, own, form, element, not op.random, folding=folding, cheap=cheap, call=call)
         else:
             several_names = [*found, *further] if len(own) + len(further) > 1 else [f"{found[0]},"]
             program.call(function, names, several_names, text, repeatable=not op.random, cheap=cheap)

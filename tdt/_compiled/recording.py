@@ -14,6 +14,7 @@ import numpy as np
 
 from tdt._backend.device import get_default_device
 from tdt._compiled.again import Again
+from tdt._compiled.causal import limit_products
 from tdt._compiled.fusion import Fusion
 from tdt._compiled.gradient import Named, Walk, has_hooks, in_order
 from tdt._compiled.gradients import identity
@@ -189,6 +190,9 @@ class Recording(Verified):
         outputs, program = self.structure.tensors, recorder.program
         self._find_differentiable(recorder)
         walks, storages = _walks(recorder, [outputs[k] for k in self.differentiable])
+        set_ = [name for _, name in self.gradients if name is not None]
+        computed = {*names, *set_, *(name for walk in walks.values() for name in walk.results.values())}
+        limit_products([program, *[walk.program for walk in walks.values()]], computed)
         self.saved_roots = [k for k, t in enumerate(self.roots) if id(t._st) in storages]
         self.saved_outputs = [k for k, t in enumerate(outputs) if id(t._st) in storages]
         size, count = sum(place.nbytes for place in recorder.places.by_name.values()), len(program.statements)

@@ -89,6 +89,11 @@ TURNED_COLUMNS, MOST_TURNED = {8: range(17, 65), 16: range(0)}, 512
 TURN_BACK = 1.5  # the time to turn an element of its result, in those to pack one
 TURNED_SIZE = 1 << 16  # floats of a piece of it, which is computed in scratch memory
 RIGHT_SIZE, LEFT_SIZE = DEPTH * (COLUMNS + 128), DEPTH * (ROWS + 64)  # floats of what is packed at a time
+TILES_PACK = (
+    "",
+    "from row",
+    "from column",
+)  # limits with which the first tile reads all lines of the right operand that others do
 CELL = 32  # where the table of a plan has a 0: a tile has fewer rows
 
 # The words of a plan. Of the left and the right operand: bytes from stack to stack, from matrix to matrix, to the next row
@@ -102,10 +107,10 @@ ADDRESSES = struct.Struct("=qqqqq").pack
 
 
 @native("pqqqqqqqqq", vectorize=False)
-def _pieces(code: Code, first: Value, last: Value, arguments: list[Value], item: int) -> None:
+def _pieces(code: Code, first: Value, last: Value, arguments: list[Value], item: int, limit: str = "") -> None:
     """Pieces of products left @ right: blocks of rows and columns of each matrix of a stack. Addresses are words.
 
-    item: bytes of an element of the result: 4 of float32, 8 of float64.
+    item: bytes of an element of the result: 4 of float32, 8 of float64. limit: of `_limits`; then the result is float32.
 
     half_all: of the result in bfloat16, or 0. Then sums of more than DEPTH products are in `c_all` until they are complete.
     """
@@ -144,7 +149,7 @@ def _pieces(code: Code, first: Value, last: Value, arguments: list[Value], item:
                 _block(code, plan, (left, right), (l_piece + pc * plan[L_K], r_piece + pc * plan[R_K] + jc * plan[R_COLUMN]),
                        (height, wide, code.minimum(plan[K] - pc, plan[SPAN])), (out + item * jc, pitch), pc,
                        _bias_of(turns, bias, jc, item), (code.select(turns | (half == 0), 0, half + 2 * jc), turned),
-                       item)  # fmt: skip
+                       item, (limit, low, jc))  # fmt: skip
         with code.when(turns):
             turn = functools.partial(call, code, plan[TURN])
             _direct.turn_back(code, turn, (turned, pitch), (height, plan[N]), (c_piece + item * low, plan[PITCH]),
@@ -162,14 +167,15 @@ def _bias_of(none: Value, bias: Value, first: Value, item: int) -> Value:
 
 
 def _block(code: Code, plan: list[Value], packed: tuple, operands: tuple, sizes: tuple, result: tuple, pc: Value,
-           bias: Value, rounded: tuple, item: int) -> None:  # fmt: skip
+           bias: Value, rounded: tuple, item: int, limits: tuple) -> None:  # fmt: skip
     """All tiles of a block of columns and of the sum from `pc` on.
 
     packed: addresses for the packed left and right operand. operands: those of their first elements. sizes: rows, columns, and
     products of the sum. result: address and pitch. rounded: address of the result in bfloat16, or 0, memory for a panel of it.
+    limits: of `_limits`, or "", and the first row and column of the block in its matrix.
     """
     (left, right), (l_all, r_block), (height, wide, span), (out, pitch) = packed, operands, sizes, result
-    half, rounding = rounded
+    (half, rounding), (limit, top, side) = rounded, limits
     rows, columns = plan[TILE_ROWS], plan[TILE_COLUMNS]
     packs = plan[LEFT] != 0
     padded = (wide + columns - 1) // columns * columns
@@ -208,11 +214,37 @@ def _block(code: Code, plan: list[Value], packed: tuple, operands: tuple, sizes:
                     with code.when(to_half):
                         round_block(code, high, here, sums, to, half + 2 * ((ic + i) * plan[PITCH] + j), plan[PITCH])
 
+            def compute_limited(i: Value, tile: Value, b: Value, step: Value, *panel: Value) -> None:
+                high = code.minimum(rows, tall - i)
+                skipped, end, begins = _limits(limit, top + ic + i, high, side + j, pc + start, depth)
+                a = l_block + i * l_next + skipped * code.select(packs, item * rows, plan[L_K])
+                with code.when(end > skipped):
+                    call(code, tile, a, plan[TABLE], plan[TABLE] + 8 * CELL, code.select(packs, end - skipped, 1),
+                         end - skipped, b + item * step * skipped, step, out + item * ((ic + i) * pitch + j), pitch, 0,
+                         high, here, code.cast(begins, "i64"), *[p + item * columns * skipped for p in panel])  # fmt: skip
+
+            add = compute_limited if limit else compute
             first = code.select((packing != 0) & (ic == 0), rows, 0)
             with code.when(first != 0):
-                compute(code.value(0, "i64"), packing, r_block + start * plan[R_K] + item * j, plan[R_STEP], lines)
+                add(code.value(0, "i64"), packing, r_block + start * plan[R_K] + item * j, plan[R_STEP], lines)
             with code.loop(first, tall, rows) as i:
-                compute(i, tile, lines, columns)
+                add(i, tile, lines, columns)
+
+
+def _limits(limit: str, row: Value, high: Value, column: Value, at: Value, depth: Value) -> tuple[Value, Value, Value]:
+    """What a tile computes of the products [at, at + depth): from where on, up to where, and whether these are the first.
+
+    limit: of `limited`.
+    row, high, column: the tile's first row, how many rows it has, its first column.
+    """
+    code, zero = row.code, row.code.value(0, "i64")
+    if limit == "to row":
+        return zero, code.minimum(depth, row + high - at), at == 0
+    if limit == "from row":
+        return code.maximum(row - at, 0), depth, at <= row
+    if limit == "from column":
+        return code.maximum(column - at, 0), depth, at <= column
+    return zero, code.select(column < row + high, depth, 0), at == 0
 
 
 @contextlib.contextmanager
@@ -288,6 +320,7 @@ class Plan:
         shape, dtype: of the result; the dtype is that of the sums.
         copied: whether the operands are copied, as no line of theirs is contiguous.
         turned: whether it is the transposed product.
+        limit: of `_limits`, if only a part is computed.
         pieces: of the work; 0: the sum is empty.
         grain: pieces that a thread should at least have.
         entry, start: the kernel, and its packed arguments but the addresses of arrays.
@@ -299,10 +332,11 @@ class Plan:
     """
 
     __slots__ = ("shape", "dtype", "copied", "turned", "pieces", "grain", "entry", "start", "references", "summed", "shared",
-                 "parts", "alone")  # fmt: skip
+                 "parts", "alone", "limit")  # fmt: skip
 
-    def __init__(self, shape: tuple, dtype: np.dtype, copied: tuple[bool, bool] = (False, False)):
+    def __init__(self, shape: tuple, dtype: np.dtype, copied: tuple[bool, bool] = (False, False), limit: str = ""):
         self.shape, self.dtype, self.copied, self.turned, self.pieces = shape, dtype, copied, False, 0
+        self.limit = limit
         self.summed = False
         self.shared, self.alone = False, None
         self.parts: _direct.Parts | None = None
@@ -314,7 +348,8 @@ class Plan:
         pieces = work // (plan[M] * plan[N] * plan[K]) * plan[DOWN] * plan[ACROSS]
         arguments = (plan, address_of(scratch.flags), scratch.parts, scratch.address, scratch.size)
         references = plan, table, scratch.memory, scratch.flags
-        self._prepare(_pieces(self.dtype.itemsize), arguments, 5, pieces, threads, work, references)
+        parameters = (self.dtype.itemsize, self.limit) if self.limit else (self.dtype.itemsize,)
+        self._prepare(_pieces(*parameters), arguments, 5, pieces, threads, work, references)
 
     def prepare_direct(self, words: list[int], pieces: int, threads: int, work: int) -> None:
         """Set all else, for the code of `_direct`. words: of its plan. work: multiply-adds."""
@@ -337,7 +372,7 @@ class Plan:
         self.entry, packed = kernel.prepare((*arguments, *(0,) * addresses))
         self.start, self.references = packed[: -addresses * WORD], references
         self.shared = pieces > self.grain and threads > 1
-        if not self.shared and not any(self.copied):
+        if not self.shared and not any(self.copied) and not self.limit:
             start = struct.unpack(f"={len(self.start) // WORD}q", self.start)
             self.alone = planned(self.entry.address, start, self.shape, self.dtype, pieces, work, self.turned)
 
@@ -405,6 +440,24 @@ def product(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, dtype:
     return out if half is None else half
 
 
+def limited(a: np.ndarray, b: np.ndarray, limit: str) -> np.ndarray:
+    """A part of a @ b, for (*, M, K) and (*, K, N) of float32, with the bits of `product`; other elements are 0.
+
+    limit: "to row": of the sum of an element, the products up to the number of its row; "from row", "from column": those from the
+        number of its row, or column, on. These are all if the others are 0 · x, x is finite, and the result is finite and not
+        -0. "columns": the columns up to the number of the row.
+    """
+    plan = _plan(a.shape, a.strides, b.shape, b.strides, THREADS.count, FLOATS, limit)
+    a, b = (np.ascontiguousarray(x) if copied else x for x, copied in zip((a, b), plan.copied, strict=True))
+    out = np.zeros(plan.shape, plan.dtype) if limit == "columns" else np.empty(plan.shape, plan.dtype)
+    words = plan.start + ADDRESSES(address_of(a), address_of(b), address_of(out), 0, 0)
+    if plan.shared:
+        parallel(_Job(plan.entry, words), plan.pieces, grain=plan.grain)  # type: ignore[arg-type]
+    else:
+        plan.entry.call(words, 0, plan.pieces)
+    return out
+
+
 def _unlike(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None, dtype: np.dtype | None) -> np.ndarray:
     """The product of a vector and matrices, or of stacks that are broadcast."""
     if a.ndim == 1:
@@ -448,8 +501,8 @@ def _contiguous(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
 
 @functools.lru_cache(512)
 def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, threads: int,
-          sizes: tuple[int, int] = FLOATS) -> Plan:  # fmt: skip
-    """The plan of a product. sizes: bytes of an element of each operand."""
+          sizes: tuple[int, int] = FLOATS, limit: str = "") -> Plan:  # fmt: skip
+    """The plan of a product. sizes: bytes of an element of each operand. limit: of `_limits`."""
     batch, (m, k), n = a_shape[:-2], a_shape[-2:], b_shape[-1]
     count = math.prod(batch)
     item = max(sizes[0], 4)
@@ -457,9 +510,9 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
     if not count * m * n * k:
         return Plan((*batch, m, n), dtype)
     many = len(_merged(batch, a_strides, b_strides)) > 2  # then a copy
-    direct = _is_direct(count, (m, n, k), a_strides[-2:], b_strides[-2:], sizes)
+    direct = not limit and _is_direct(count, (m, n, k), a_strides[-2:], b_strides[-2:], sizes)
     lines = _lines(a_shape, a_strides, sizes[0]), _lines(b_shape, b_strides, sizes[1])
-    plan = Plan((*batch, m, n), dtype, tuple([many or (not direct and each is None) for each in lines]))
+    plan = Plan((*batch, m, n), dtype, tuple([many or (not direct and each is None) for each in lines]), limit)
     if plan.copied[0]:
         a_strides = _contiguous(a_shape, sizes[0])
     if plan.copied[1]:
@@ -480,7 +533,8 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
     right = Operand(stacks[0][2], stacks[1][2], *reversed(_lines(b_shape, b_strides, sizes[1])), sizes[1])
     pitch, most = n, m
     few = left.k != left.size and right.k != right.size and item == 4 and _few_columns(m, n, k)
-    if few or (right.k == right.size and m <= TURNED_ROWS and m * (TURN_BACK * n + k) < n * k):
+    few = few or (right.k == right.size and m <= TURNED_ROWS and m * (TURN_BACK * n + k) < n * k)
+    if few and not limit:
         plan.turned = True
         left, right, m, n, most = right, left, n, m, TURNED_SIZE * 4 // item // m
     plan.summed = plan.turned or k > DEPTH
@@ -507,7 +561,7 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
         0 if unpacked else left.packer(shape.rows, shape.width),
         right.packer(shape.columns, shape.width), turner(item) if plan.turned else 0, span,
         item * m * n if item * m * n <= SHORT and item * count * m * n >= MANY and k <= SHORT_SUM else 0,
-        packing_address(how, shape) if right.k != right.size == item and n * k <= packed_by_tiles else 0,
+        packing_address(how, shape) if right.k != right.size == item and n * k <= packed_by_tiles and limit in TILES_PACK else 0,
     ]  # fmt: skip
     plan.prepare(words, table, threads, count * m * n * k)
     return plan
