@@ -132,8 +132,8 @@ def _column_logsumexp(code: Code, operands: list[Operand], sizes: list[Value], s
 
 
 column_fold, column_variance, column_logsumexp = map(
-    generalized("(n,m)->(m)"), (_column_fold, _column_variance, _column_logsumexp)
+    generalized("(n,m)->(m)", vectorize=False), (_column_fold, _column_variance, _column_logsumexp)
 )
 cut_column_fold, cut_column_variance, cut_column_logsumexp = map(
-    generalized("(n,m),()->(m)"), (_column_fold, _column_variance, _column_logsumexp)
+    generalized("(n,m),()->(m)", vectorize=False), (_column_fold, _column_variance, _column_logsumexp)
 )

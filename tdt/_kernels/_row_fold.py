@@ -89,7 +89,7 @@ def log_and_add(code: Code, stage: Stage, values: Values, top: Value) -> Value:
     return inline(code, lambda total, top: log(total) + top, code.cast(values[0], stage.kind), top)
 
 
-@generalized("(n)->()")
+@generalized("(n)->()", vectorize=False)
 def row_fold(code: Code, operands: list[Operand], sizes: list[Value], name: str, source: str, target: str) -> None:
     """A fold of `FOLDS` whose `finish` needs the number of elements at most."""
     (x, out), (n,) = operands, sizes
@@ -98,7 +98,7 @@ def row_fold(code: Code, operands: list[Operand], sizes: list[Value], name: str,
     write(code, target, _result(code, stage, values, [number, number], target), out.address, 0)
 
 
-@generalized("(n)->()")
+@generalized("(n)->()", vectorize=False)
 def row_variance(
     code: Code, operands: list[Operand], sizes: list[Value], name: str, source: str, correction: int
 ) -> None:
@@ -114,7 +114,7 @@ def row_variance(
     write(code, source, _result(code, stage, values, [number, divisor], source), out.address, 0)
 
 
-@generalized("(n)->()")
+@generalized("(n)->()", vectorize=False)
 def row_logsumexp(code: Code, operands: list[Operand], sizes: list[Value], source: str) -> None:
     """log Σ exp(x), about the largest element where that is finite."""
     (x, out), (n,) = operands, sizes
@@ -124,7 +124,7 @@ def row_logsumexp(code: Code, operands: list[Operand], sizes: list[Value], sourc
     write(code, source, log_and_add(code, stage, values, top), out.address, 0)
 
 
-@generalized("(r,n)->(r)")
+@generalized("(r,n)->(r)", vectorize=False)
 def short_row_fold(
     code: Code, operands: list[Operand], sizes: list[Value], name: str, source: str, target: str
 ) -> None:
@@ -140,7 +140,7 @@ def short_row_fold(
     _each_short(code, rows, write_rows)
 
 
-@generalized("(r,n)->(r)")
+@generalized("(r,n)->(r)", vectorize=False)
 def short_row_variance(
     code: Code, operands: list[Operand], sizes: list[Value], name: str, source: str, correction: int
 ) -> None:
@@ -159,7 +159,7 @@ def short_row_variance(
     _each_short(code, rows, write_rows)
 
 
-@generalized("(r,n)->(r)")
+@generalized("(r,n)->(r)", vectorize=False)
 def short_row_logsumexp(code: Code, operands: list[Operand], sizes: list[Value], source: str) -> None:
     """`row_logsumexp` of such an x."""
     (x, out), (rows, n) = operands, sizes
