@@ -12,24 +12,26 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from tdt._compiled.fusion import written_to
 from tdt._compiled.program import Call, Program, Statement
 from tdt._kernels import causal_cpu
 
 
-def limit_products(programs: Sequence[Program], returned: Collection[str]) -> None:
+def limit_products(programs: Sequence[Program], returned: Collection[str], unwritten: Callable[[str], bool]) -> None:
     """Replace the products in a forward program and in its backward programs, which share names.
 
-    returned: the names of their results.
+    Args:
+        returned: the names of their results.
+        unwritten: whether nothing writes to the memory of a value.
     """
     statements = [each for program in programs for each in program.statements]
     if not any(_is(each, "masked_fill") for each in statements):
         return
-    found = _Causal(statements, returned)
+    found = _Causal(statements, returned, unwritten)
     for program in programs:
         remaining = [each for each in program.statements if not found.is_moved(each)]
         moved = [each for s in remaining for each in (*found.before.get(s.outs[:1], ()), s)]
-        program.statements = [found.replaced(program, each) for each in moved]
+        known = {name for each in remaining for name in each.reads}  # a backward program may have no mask
+        program.statements = [found.replaced(program, each, known) for each in moved]
 
 
 def _is(statement: Statement, name: str, place: int | None = None) -> bool:
@@ -59,14 +61,13 @@ class _Causal:
         before: scores and their scaling, which come before the statement that masks them, when the mask is known.
     """
 
-    def __init__(self, statements: Sequence[Statement], returned: Collection[str]):
+    def __init__(self, statements: Sequence[Statement], returned: Collection[str], unwritten: Callable[[str], bool]):
         self.zeros: dict[str, str] = {}
         self.masked: dict[str, str] = {}
         self.functions: dict[str, tuple[Callable[..., Any], str]] = {}
         self.before: dict[tuple[str, ...], list[Statement]] = {}
         self._order = {each.outs[0]: k for k, each in enumerate(statements) if each.outs}
         self._writes = [k for k, each in enumerate(statements) if each.writes]
-        self._written = written_to(statements)
         self._by_name = {each.outs[0]: each for each in statements if len(each.outs) == 1}
         self._readers: dict[str, list[Statement]] = {}
         self._returned = returned
@@ -74,23 +75,18 @@ class _Causal:
             for name in {*each.reads}:
                 self._readers.setdefault(name, []).append(each)
         for each in statements:
-            if (
-                each.call is not None
-                and len(each.outs) == 1
-                and self._written.isdisjoint((*each.outs, *each.reads[1:]))
-            ):
+            if each.call is not None and len(each.outs) == 1 and all(map(unwritten, (*each.outs, *each.reads[1:]))):
                 self._see(each, each.call)
 
     def is_moved(self, statement: Statement) -> bool:
         """Whether the statement comes before another one instead."""
         return any(each is statement for some in self.before.values() for each in some)
 
-    def replaced(self, program: Program, statement: Statement) -> Statement:
-        """The statement, or the one in its place."""
-        found = self.functions.get(statement.outs[0]) if statement.outs else None
-        if found is None:
+    def replaced(self, program: Program, statement: Statement, known: Collection[str]) -> Statement:
+        """The statement, or the one in its place, if the mask is among the known values."""
+        function, mask = self.functions.get(statement.outs[0], (None, "")) if statement.outs else (None, "")
+        if function is None or mask not in known:
             return statement
-        function, mask = found
         reads = *statement.reads, mask
         part = f"{program.constant(function)}({', '.join(reads)})"
         text = f"{program.constant(_or_whole)}({part}, lambda: {statement.text})"

@@ -192,7 +192,7 @@ class Recording(Verified):
         walks, storages = _walks(recorder, [outputs[k] for k in self.differentiable])
         set_ = [name for _, name in self.gradients if name is not None]
         computed = {*names, *set_, *(name for walk in walks.values() for name in walk.results.values())}
-        limit_products([program, *[walk.program for walk in walks.values()]], computed)
+        limit_products([program, *[walk.program for walk in walks.values()]], computed, recorder.unwritten(()))
         self.saved_roots = [k for k, t in enumerate(self.roots) if id(t._st) in storages]
         self.saved_outputs = [k for k, t in enumerate(outputs) if id(t._st) in storages]
         size, count = sum(place.nbytes for place in recorder.places.by_name.values()), len(program.statements)
