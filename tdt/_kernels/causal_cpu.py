@@ -31,7 +31,7 @@ def scores(q: np.ndarray, keys: np.ndarray, mask: np.ndarray) -> np.ndarray | No
 def gradient_of_weights(g: np.ndarray, v: np.ndarray, mask: np.ndarray) -> np.ndarray | None:
     """g @ vᵀ, and 0 behind the mask, where it is then multiplied by weights, which are 0."""
     v = _turned(v)
-    if not _fits(g, v, mask, "columns") or not _largest(g) * _largest(v) * v.shape[-2] < LARGEST:
+        not _fits(g, v, mask, "columns") or not 2 * _largest(g) * _largest(v) * v.shape[-2] < LARGEST
         return None
     return limited(g, v, "columns")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from tdt._kernels._native import vector_width
 from tdt._kernels.product_cpu import limited, product
 
 pytestmark = pytest.mark.skipif(vector_width() < 8, reason="products are NumPy's on this processor")
-T, E = 128, 80
+T, E = 128, 128  # no less than `LEAST_WORK`; widths of one tile
 HIDDEN = np.triu(np.ones((1, T, T), np.bool_), 1)
 
 
@@ -25,11 +27,11 @@ def draw(seed):
     return [rng.standard_normal((2, T, E), np.float32) for _ in range(3)]
 
 
-def bits(function, arrays, mask):
+def bits(function, arrays, mask, g=None):
     """Those of a result and of its gradients."""
     leaves = [tdt.from_numpy(a.copy()).requires_grad_() for a in arrays]
     out = function(*leaves, tdt.from_numpy(mask))
-    out.backward(tdt.from_numpy(arrays[0]))
+    out.backward(tdt.from_numpy(arrays[0] if g is None else g))
     return [a.numpy().view(np.int32) for a in (out.detach(), *[leaf.grad for leaf in leaves])]
 
 
@@ -48,9 +50,9 @@ def found(monkeypatch):
     return calls
 
 
-def same(compiled, arrays, mask):
-    expected = bits(attention, arrays, mask)
-    for a, b in zip(bits(compiled, arrays, mask), expected, strict=True):
+def same(compiled, arrays, mask, g=None):
+    expected = bits(attention, arrays, mask, g)
+    for a, b in zip(bits(compiled, arrays, mask, g), expected, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -61,15 +63,23 @@ def test_six_products_leave_out_what_a_causal_mask_hides(found):
     assert found[-6:] == [True] * 6
 
 
-@pytest.mark.parametrize("value", [np.inf, np.nan, 3e38])
-@pytest.mark.parametrize("which", range(3))
-def test_what_is_not_finite_is_where_it_is_in_eager(found, value, which):
-    compiled, arrays = tdt.compile(attention, fullgraph=True), draw(0)
-    for _ in range(2):
+def test_what_is_not_finite_is_where_it_is_in_eager(found):
+    compiled = tdt.compile(attention, fullgraph=True)
+    for which, value in [(0, 0), (0, 0), *itertools.product(range(3), (np.inf, np.nan, 3e38))]:
+        arrays = draw(0)
+        arrays[which][1, 70, 3] = value
         same(compiled, arrays, HIDDEN)
-    arrays[which][1, 70, 3] = value
-    same(compiled, arrays, HIDDEN)
-    assert False in found[-6:]
+        assert not value or False in found[-6:]
+
+
+def test_sums_that_overflow_only_as_they_are_rounded_are_computed_whole():
+    size = 68  # times the value it is less than the largest number, which the sum of so many is not
+    g, v = np.ones((2, 512, size), np.float32), np.zeros((2, 512, size), np.float32)
+    v[:, -1] = np.nextafter(np.float32(causal_cpu.LARGEST / size), np.float32(0))
+    assert np.isinf(product(g, v.swapaxes(1, 2))).any()
+    hidden = np.triu(np.ones((512, 512), np.bool_), 1)
+    assert causal_cpu.gradient_of_weights(g, v, hidden) is None
+    assert causal_cpu.gradient_of_weights(g, v / 4, hidden) is not None
 
 
 def test_another_mask_of_a_later_call_is_noticed(found):
@@ -81,37 +91,55 @@ def test_another_mask_of_a_later_call_is_noticed(found):
     assert found[-6:] == [False] * 6
 
 
-def test_a_vector_among_the_factors_is_computed_whole():
-    def loss(a, w, mask):
-        return tdt.softmax((a @ w).masked_fill(mask, float("-inf")), -1) @ w[:T]
+def test_gradients_of_values_alone_are_computed_without_the_mask(found):
+    compiled, (q, k, v), gradients = tdt.compile(attention, fullgraph=True), draw(0), []
+    for function in (compiled, compiled, compiled, attention):
+        leaf = tdt.from_numpy(v).requires_grad_()
+        function(tdt.from_numpy(q), tdt.from_numpy(k), leaf, tdt.from_numpy(HIDDEN)).sum().backward()
+        gradients.append(leaf.grad.numpy())
+    np.testing.assert_array_equal(gradients[2], gradients[3])
+    assert found[-2:] == [True, True]
 
-    compiled, draws, found = tdt.compile(loss, fullgraph=True), np.random.default_rng(0), []
-    a, w = draws.standard_normal((T, T, T), np.float32), draws.standard_normal(T, np.float32)
-    for function in (compiled, compiled, loss):
-        leaves = [tdt.from_numpy(x.copy()).requires_grad_() for x in (a, w)]
-        function(*leaves, tdt.from_numpy(HIDDEN[0])).sum().backward()
-        found.append([leaf.grad.numpy() for leaf in leaves])
-    np.testing.assert_array_equal(found[1][0], found[2][0])
-    np.testing.assert_array_equal(found[1][1], found[2][1])
+
+def test_a_mask_that_is_written_to_through_a_view_is_not_looked_at():
+    def masked(q, k, v, mask):
+        own = tdt.zeros_like(mask)
+        weights = tdt.softmax((q @ k.mT).masked_fill(own[:], float("-inf")), -1)
+        own |= mask
+        return weights @ v
+
+    compiled, arrays = tdt.compile(masked, fullgraph=True), [tdt.from_numpy(a) for a in draw(0)]
+    for mask in (np.zeros_like(HIDDEN), np.zeros_like(HIDDEN), HIDDEN):
+        mask = tdt.from_numpy(mask)
+        np.testing.assert_array_equal(compiled(*arrays, mask).numpy(), masked(*arrays, mask).numpy())
+
+
+def test_a_vector_among_the_factors_is_computed_whole():
+    matrix, vector = np.tril(np.ones((T, T, T), np.float32)), np.ones(T, np.float32)
+    for function in (causal_cpu.scores, causal_cpu.gradient_of_weights, causal_cpu.of_weights, causal_cpu.by_turned,
+                     causal_cpu.of_turned_weights, causal_cpu.by_weights):  # fmt: skip
+        for factors in ((matrix, vector), (vector, matrix), (vector, vector)):
+            assert function(*factors, HIDDEN) is None, (function, [x.shape for x in factors])
 
 
 def test_sums_that_end_at_negative_zero_are_computed_whole():
-    weights, values = np.tril(np.full((T, T), -1e-30, np.float32))[None], np.full((1, T, E), 1e-30, np.float32)
+    weights, values = np.tril(np.full((2, T, T), -1e-30, np.float32)), np.full((2, T, E), 1e-30, np.float32)
     assert causal_cpu.of_weights(weights, values, HIDDEN) is None
     assert causal_cpu.of_weights(weights, values * np.float32(1e30), HIDDEN) is not None
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("size", [(2, 130, 40), (1, 300, 64), (1, 600, 17)])
-def test_limited_products_have_the_bits_of_whole_ones(size, threads):
+@pytest.mark.parametrize("size", [(2, 130, 128), (1, 300, 64), (1, 600, 64)])
+def test_limited_products_have_the_bits_of_whole_ones(size):
     rng, before = np.random.default_rng(0), tdt.get_num_threads()
     a, b = (rng.standard_normal(size, np.float32) for _ in range(2))
     low, turned = np.tril(product(a, b.swapaxes(1, 2))), a.swapaxes(1, 2)
     cases = [(low, b, "to row"), (low.swapaxes(1, 2), b, "from row"), (turned, low, "from column")]
-    tdt.set_num_threads(threads)
-    try:
-        for left, right, limit in cases:
-            np.testing.assert_array_equal(limited(left, right, limit), product(left, right), limit)
-        np.testing.assert_array_equal(np.tril(limited(a, b.swapaxes(1, 2), "columns")), low)
-    finally:
-        tdt.set_num_threads(before)
+    whole = [product(left, right) for left, right, _ in cases]
+    for threads in (1, 2):
+        tdt.set_num_threads(threads)
+        try:
+            for (left, right, limit), expected in zip(cases, whole, strict=True):
+                np.testing.assert_array_equal(limited(left, right, limit), expected, limit)
+            np.testing.assert_array_equal(np.tril(limited(a, b.swapaxes(1, 2), "columns")), low)
+        finally:
+            tdt.set_num_threads(before)
