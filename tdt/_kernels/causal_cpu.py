@@ -18,7 +18,7 @@ from tdt._kernels.product_cpu import limited
 
 FLOAT32 = np.dtype(np.float32)
 LARGEST = float(np.finfo(np.float32).max)
-LEAST_ROWS, LEAST_WORK = 64, 1 << 20  # queries, and multiply-adds of a product, that are worth while
+LEAST_ROWS, LEAST_WORK = 96, 1 << 22  # queries, and multiply-adds of a product, that are worth while
 INFINITY, NEGATIVE_ZERO = 0x7F800000, -(1 << 31)  # bits of float32
 LANES = 16  # elements of a vector
 
@@ -31,7 +31,9 @@ def scores(q: np.ndarray, keys: np.ndarray, mask: np.ndarray) -> np.ndarray | No
 def gradient_of_weights(g: np.ndarray, v: np.ndarray, mask: np.ndarray) -> np.ndarray | None:
     """g @ vᵀ, and 0 behind the mask, where it is then multiplied by weights, which are 0."""
     v = _turned(v)
+    if (
         not _fits(g, v, mask, "columns") or not 2 * _largest(g) * _largest(v) * v.shape[-2] < LARGEST
+    ):  # sums are rounded
         return None
     return limited(g, v, "columns")
 
@@ -83,6 +85,7 @@ def _fits(a: np.ndarray, b: np.ndarray, mask: np.ndarray, limit: str) -> bool:
         and mask.dtype == np.bool_
         and mask.shape[-2:] == square == (n, n)
         and mask.size == n * n
+        and mask.item(1)  # the second key, which other masks mostly show to the first query
         and bool(np.asarray(mask.reshape(n, n) | _visible(n)).all())
     )
     if fits and (trace := WATCH.own()) is not None:
@@ -92,8 +95,8 @@ def _fits(a: np.ndarray, b: np.ndarray, mask: np.ndarray, limit: str) -> bool:
 
 @functools.lru_cache(8)
 def _visible(n: int) -> np.ndarray:
-    """For each query the keys up to its own."""
-    return np.tril(np.ones((n, n), np.bool_))
+    """For each query the keys up to its own, in the memory of a single row."""
+    return np.lib.stride_tricks.sliding_window_view(np.arange(2 * n - 1) < n, n)[::-1]
 
 
 def _largest(x: np.ndarray) -> float:
