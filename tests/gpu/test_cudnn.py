@@ -22,7 +22,7 @@ import pytest
 
 import tdt
 from tdt._kernels import _cudnn, cudnn_gpu
-from tdt.autograd._op_table import OPS
+from tdt._ops.nn.conv import ON_GPU
 from tdt.nn import functional as F
 from tests.gpu.steps import LAUNCHES_BY_CUDNN, step_of
 from tests.helpers import require_program
@@ -408,7 +408,7 @@ def test_programs_do_without_a_workspace_that_does_not_fit_any_more(cudnn, reque
 
     with tdt.backends.cudnn.flags(enabled=True, allow_tf32=False):
         expected = [results() for _ in range(3)][-1]
-        (call,) = OPS["conv"].layouts.values()
+        (call,) = ON_GPU.layouts.values()
         (gradient,) = call.gradients.values()
         assert call.forward.program is not None is not gradient.program
         request.getfixturevalue("no_workspaces")
