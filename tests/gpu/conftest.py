@@ -37,6 +37,10 @@ def counted() -> Counted:
     """A block in which launches, uploads and waits of the host are listed: (which, function, line of tdt)."""
     from cupy import _array
 
+    from tdt._kernels import capture_gpu
+
+    capture_gpu.tickets()  # or the first kernel that needs them would launch what fills them, in whatever test
+
     @contextmanager
     def block() -> Iterator[list[tuple[str, str, str]]]:
         _array.watched = found = []
