@@ -53,9 +53,11 @@ def test_nothing_of_an_ignored_input_reaches_the_result():
 def test_the_gradient_of_an_ignored_input_is_zeros(name):
     size = (2,) if name == "addr" else (2, 2, 2)
     x = tdt.full((2, 2), float("nan"), requires_grad=True)
-    y = getattr(tdt, name)(x, tdt.ones(*size), tdt.ones(*size), beta=0)
+    factors = tdt.full(size, -0.0), tdt.ones(*size)
+    y = getattr(tdt, name)(x, *factors, beta=0)
     y.sum().backward()
     assert not y.isnan().any() and tdt.equal(x.grad, tdt.zeros(2, 2))
+    assert tdt.equal(y.signbit(), getattr(tdt, name)(x.detach(), *factors, beta=0).signbit())
 
 
 @pytest.mark.parametrize("shapes", [[(5, 6), (5, 3), (3, 7)], [(5, 7), (5, 3), (4, 7)], [(1, 5, 7), (5, 3), (3, 7)]])

@@ -161,8 +161,8 @@ def _short(name: str, input: Tensor, a: Tensor, b: Tensor, beta: float, alpha: f
 
 def _factor_times(beta: Any, x: Tensor) -> Tensor | None:
     """beta · x; if beta is 0, zeros whose gradient is zeros, or None where none is asked for."""
-    if beta == 0:
-        return x.masked_fill(x.new_ones((), dtype=_dtype.bool), 0) if x.requires_grad else None
+    if beta == 0:  # -0.0 + y is y, also for zeros
+        return x.masked_fill(x.new_ones((), dtype=_dtype.bool), -0.0) if x.requires_grad else None
     return x if beta == 1 else x * beta
 
 
