@@ -190,51 +190,42 @@ def _block(code: Code, plan: list[Value], packed: tuple, operands: tuple, sizes:
             to = left + item * start * filled
             call(code, plan[LEFT], l_first + start * plan[L_K], plan[L_STEP], depth, to, 0, tall)
         with code.loop(0, wide, columns) as j, _depths(code, span) as (start, depth):
-            begins = code.cast(pc + start == 0, "i64")
             ends = pc + start + depth == plan[K]
             added = code.select(ends & (bias != 0), bias + item * j, 0)
             to_half = ends & (half != 0)
-            alone = to_half & (begins != 0)  # then the sums need not be kept
+            alone = to_half & (pc + start == 0)  # then the sums need not be kept
             to = code.select(alone, columns, pitch)
             l_block = code.select(packs, left + item * start * filled, l_first + start * plan[L_K])
             l_next = code.select(packs, item * depth, plan[L_ROW])
-            count = code.select(packs, depth, 1)
             here = code.minimum(columns, wide - j)
             tile = code.select(here <= plan[EDGE_COLUMNS], plan[EDGE], plan[TILE])
             lines = right + item * (start * padded + j * depth)
 
             def compute(i: Value, tile: Value, b: Value, step: Value, *panel: Value) -> None:
-                sums, high = (
-                    code.select(alone, rounding, out + item * ((ic + i) * pitch + j)),
-                    code.minimum(rows, tall - i),
-                )
-                call(code, tile, l_block + i * l_next, plan[TABLE], plan[TABLE] + 8 * CELL, count, depth, b, step, sums, to,
-                     added, high, here, begins, *panel)  # fmt: skip
-                if item == 4:
-                    with code.when(to_half):
-                        round_block(code, high, here, sums, to, half + 2 * ((ic + i) * plan[PITCH] + j), plan[PITCH])
-
-            def compute_limited(i: Value, tile: Value, b: Value, step: Value, *panel: Value) -> None:
                 high = code.minimum(rows, tall - i)
+                sums = code.select(alone, rounding, out + item * ((ic + i) * pitch + j))
                 skipped, end, begins = _limits(limit, top + ic + i, high, side + j, pc + start, depth)
                 a = l_block + i * l_next + skipped * code.select(packs, item * rows, plan[L_K])
                 with code.when(end > skipped):
                     call(code, tile, a, plan[TABLE], plan[TABLE] + 8 * CELL, code.select(packs, end - skipped, 1),
-                         end - skipped, b + item * step * skipped, step, out + item * ((ic + i) * pitch + j), pitch, 0,
-                         high, here, code.cast(begins, "i64"), *[p + item * columns * skipped for p in panel])  # fmt: skip
+                         end - skipped, b + item * step * skipped, step, sums, to, added, high, here,
+                         code.cast(begins, "i64"), *[p + item * columns * skipped for p in panel])  # fmt: skip
+                    if item == 4:
+                        with code.when(to_half):
+                            rounded_to = half + 2 * ((ic + i) * plan[PITCH] + j)
+                            round_block(code, high, here, sums, to, rounded_to, plan[PITCH])
 
-            add = compute_limited if limit else compute
             first = code.select((packing != 0) & (ic == 0), rows, 0)
             with code.when(first != 0):
-                add(code.value(0, "i64"), packing, r_block + start * plan[R_K] + item * j, plan[R_STEP], lines)
+                compute(code.value(0, "i64"), packing, r_block + start * plan[R_K] + item * j, plan[R_STEP], lines)
             with code.loop(first, tall, rows) as i:
-                add(i, tile, lines, columns)
+                compute(i, tile, lines, columns)
 
 
 def _limits(limit: str, row: Value, high: Value, column: Value, at: Value, depth: Value) -> tuple[Value, Value, Value]:
     """What a tile computes of the products [at, at + depth): from where on, up to where, and whether these are the first.
 
-    limit: of `limited`.
+    limit: of `limited`, or "".
     row, high, column: the tile's first row, how many rows it has, its first column.
     """
     code, zero = row.code, row.code.value(0, "i64")
@@ -244,7 +235,7 @@ def _limits(limit: str, row: Value, high: Value, column: Value, at: Value, depth
         return code.maximum(row - at, 0), depth, at <= row
     if limit == "from column":
         return code.maximum(column - at, 0), depth, at <= column
-    return zero, code.select(column < row + high, depth, 0), at == 0
+    return zero, code.select(column < row + high, depth, 0) if limit else depth, at == 0
 
 
 @contextlib.contextmanager
