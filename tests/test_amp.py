@@ -382,3 +382,24 @@ def test_gradients_have_the_same_bits_whether_a_tensor_or_a_number_multiplies_th
         multiply([own], factor)
         multiply([other], tdt.tensor(factor, dtype=tdt.float64))
         assert tdt.equal(own, other) and own.dtype == other.dtype == values.dtype
+
+
+@pytest.mark.parametrize("name", ["mm", "matmul", "bmm", "addmm", "baddbmm", "addbmm"])
+def test_what_is_written_into_a_tensor_is_not_cast(name: str):
+    """As PyTorch: `out=` and methods that write in place do without autocast."""
+    torch, rng = require_torch(), np.random.default_rng(0)
+    shapes: Any = [(3, 3)] * (name.startswith(("add", "badd"))) + [(3, 3)] * 2
+    if "bmm" in name:
+        shapes = [(1, 3, 3) if k or name != "addbmm" else (3, 3) for k in range(len(shapes))]
+    arrays = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+    found = []
+    for t in torch, tdt:
+        tensors = [t.from_numpy(a.copy()) for a in arrays]
+        out = t.zeros(tuple(tensors[0].shape))
+        with t.autocast("cpu", dtype=t.bfloat16):
+            assert getattr(t, name)(*tensors, out=out) is out
+            if len(tensors) > 2:
+                getattr(tensors[0], name + "_")(*tensors[1:])
+        found.append((out.numpy(), tensors[0].numpy()))
+    for own, expected in zip(found[1], found[0], strict=True):
+        np.testing.assert_allclose(own, expected, rtol=1e-5, atol=1e-6)

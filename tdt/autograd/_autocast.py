@@ -120,7 +120,7 @@ def casts_on(device_type: str) -> bool:
 def autocast(kind: str) -> Callable[[F], F]:
     """Make autocast treat a composite function as one op: it casts the arguments, and not the ops inside.
 
-    kind: "lower" or "float32" as for an op; "keep" casts nothing.
+    kind: "lower" or "float32" as for an op; "keep" casts nothing, and nor does any kind in a call with `out=`.
     """
 
     def decorate(function: F) -> F:
@@ -129,7 +129,7 @@ def autocast(kind: str) -> Callable[[F], F]:
             handler = state.handler
             if handler.__class__ is not Casting:
                 return function(*args, **kwargs)
-            cast = handler.caster(kind)
+            cast = handler.caster(kind if kwargs.get("out") is None else "keep")
             with _Mode(handler=handler.below):
                 return function(*map(cast, args), **{key: cast(value) for key, value in kwargs.items()})
 

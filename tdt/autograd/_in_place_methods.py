@@ -14,6 +14,7 @@ from tdt._core.methods import rename
 from tdt._core.mode import enable_grad, real, state
 from tdt._core.tensor import LEAF, Tensor, View, alias
 from tdt._core.writing import check_memory
+from tdt.autograd._autocast import autocast
 from tdt.autograd._inplace import check_writable, is_plain, may_require_grad, write
 from tdt.autograd._op_table import OPS
 from tdt.autograd._views import edge_of, edge_without_hooks
@@ -46,13 +47,15 @@ def by_op(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
 
 def by_copy(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
     """The function's result is copied into the tensor: for functions that check their arguments or call several ops."""
+    uncast = autocast("keep")(function)
 
     def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if "out" in kwargs:
             raise _no_out(name)
+        call = function if state.handler is None else uncast
         try:
             if is_plain(input) and _have_no_graph(args) and (not kwargs or _have_no_graph(kwargs.values())):
-                result, a = function(input, *args, **kwargs), input._a
+                result, a = call(input, *args, **kwargs), input._a
                 r = result._a
                 if r.__class__ is ndarray and r.dtype is a.dtype and r.shape == a.shape:
                     copyto(a, r)
@@ -65,7 +68,7 @@ def by_copy(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]
                 for x in (input, *args, *kwargs.values()):
                     if isinstance(x, Tensor) and (x._edge is not None or x._view is not None) and x.requires_grad:
                         recorded = True
-            return overwrite(input, function(_recorded_copy(input) if recorded else input, *args, **kwargs))
+            return overwrite(input, call(_recorded_copy(input) if recorded else input, *args, **kwargs))
         except (AttributeError, TypeError):
             check_call()
             raise

@@ -143,12 +143,15 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     if out is not None and copy_into(out, matmul, (input, other), {}) is not None:
         return out
     if x.dtype != y.dtype or not x.ndim or not y.ndim or x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
-        cast = cast_for("lower", input, other)
+        cast = cast_for("lower", input, other) if out is None else (input, other)
         if cast[0] is input and cast[1] is other:
             _explain_matmul(input, other)
-        return matmul(*cast, out=out)
-    if out is None:
-        return binary(_matmul, input, other)
+        return matmul(*cast)
+    return binary(_matmul, input, other) if out is None else _product_into(out, input, other)
+
+
+@autocast("keep")
+def _product_into(out: Tensor, input: Tensor, other: Tensor) -> Tensor:
     check_out_dtype(out, input.dtype)
     return _matmul.into(out, input, other)
 
