@@ -77,6 +77,8 @@ def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any
             return _large_product(a, b, bias)
         if fast := chosen(PRODUCT, xp, a, b):
             return fast(a, b, bias)
+    if a.ndim == 1 == b.ndim:  # as `matrix_product`: `matmul` adds in another order where a stride is 0
+        return xp.asarray(a.dot(b))
     # For small matrices `dot` has a third of the cost.
     out = a.dot(b) if a.ndim == 2 == b.ndim else xp.matmul(a, b)
     if out.ndim > 3:  # NumPy keeps the order of stacks in memory
@@ -92,7 +94,7 @@ def matrix_product(a: Any, b: Any, bias: Any = None) -> Any:
     if b.ndim == 1:
         return _vector_product(a, b) if bias is None else None
     if (
-        4 > a.ndim == b.ndim and a.dtype is FLOAT32 and a.shape[-1] == b.shape[-2]
+        4 > a.ndim == b.ndim > 1 and a.dtype is FLOAT32 and a.shape[-1] == b.shape[-2]
         and (a.ndim == 2 or len(a) == len(b)) and _small_products and SWITCHES.kernels
     ):  # fmt: skip
         if a.size * b.shape[-1] >= LARGE_PRODUCT or not _is_cached(a, b):

@@ -93,3 +93,33 @@ def test_renorm_that_is_not_recorded_has_the_bits_of_a_recorded_one():
         recorded = tdt.renorm(tdt.tensor(x, requires_grad=True), p, dim, 1.0)
         np.testing.assert_array_equal(found.numpy(), recorded.detach().numpy())
         np.testing.assert_allclose(found.numpy(), torch.renorm(torch.tensor(x), p, dim, 1.0).numpy(), rtol=1e-5)
+
+
+def test_renorm_takes_tensors_and_refuses_nan_and_norms_of_nothing():
+    torch = require_torch()
+    for p, maxnorm, shape in [(2, "t", (2, 3)), (2, np.nan, (2, 3)), (np.nan, 1, (2, 3)), (np.inf, 1, (0, 3))]:
+        found = []
+        for t in torch, tdt:
+            try:
+                found.append(
+                    t.renorm(t.ones(*shape), p, 1, t.tensor(1.0) if maxnorm == "t" else maxnorm).numpy().tolist()
+                )
+            except RuntimeError as error:
+                found.append(type(error))
+        assert found[0] == found[1]
+
+
+def test_the_dot_product_with_an_expanded_vector_has_one_value():
+    x, y = tdt.linspace(-1, 2, 3000), tdt.tensor([0.7]).expand(3000)
+    assert tdt.equal(tdt.dot(x, y), tdt.dot(x.clone().requires_grad_(), y))
+    assert tdt.equal(tdt.dot(x, y), tdt.dot(x, y.contiguous()))
+
+
+def test_addr_has_the_layout_of_its_input():
+    x, u, v = tdt.ones(4, 3).T, tdt.ones(3), tdt.ones(4)
+    assert tdt.addr(x, u, v).stride() == tdt.addr(x.clone().requires_grad_(), u, v).stride() == (1, 3)
+
+
+def test_scalars_have_no_matrix_product():
+    with pytest.raises(RuntimeError, match="at least 1D"):
+        tdt.matmul(tdt.tensor(1.0), tdt.tensor(2.0))

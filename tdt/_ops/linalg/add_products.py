@@ -150,7 +150,10 @@ def _add_product(
 
 def _short(name: str, input: Tensor, a: Tensor, b: Tensor, beta: float, alpha: float) -> Tensor | None:
     """The sum of tensors for which `_plain` holds, by one op or none; None where it takes several."""
-    if unrecorded(input) and unrecorded(a) and unrecorded(b):
+    in_order = (
+        name in ONE_OP or input.ndim < 2 or input._a.flags.c_contiguous
+    )  # else addr's result has the input's layout
+    if in_order and unrecorded(input) and unrecorded(a) and unrecorded(b):
         return wrapped(SHORT[name](np, input._a, a._a, b._a, beta=beta, alpha=alpha))
     if name not in ONE_OP:
         return None

@@ -452,19 +452,19 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     tensor([[0.6000, 0.8000],
             [0.3000, 0.4000]])
     """
-    if isinstance(p, complex) or p <= 0:
+    if isinstance(p, complex) or not p > 0:
         raise RuntimeError("renorm: non-positive-norm not supported" if not isinstance(p, complex) else
                            "renorm: p must be real-valued")  # fmt: skip
     if isinstance(maxnorm, complex):
         raise RuntimeError("renorm: maxnorm must be real-valued")
-    if maxnorm < 0:
+    if not maxnorm >= 0:
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     if input.ndim < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
     d = wrap_dim(dim, input.ndim)
     others = [k for k in range(input.ndim) if k != d]
-    if on_arrays(input) and input._a.dtype.kind == "f":
-        x = input._a
+    if on_arrays(input) and input._a.dtype.kind == "f" and input._a.size:
+        x, maxnorm = input._a, float(maxnorm)
         norms = compute(OPS["vector_norm"], x, ord=float(p), dim=tuple(others), keepdim=True)
         return as_tensor(x * np.where(norms > maxnorm, maxnorm / (norms + 1e-7), x.dtype.type(1)))
     size = vector_norm(input, p, others, keepdim=True)
