@@ -170,7 +170,7 @@ def check_out_dtype(out: Tensor, dtype: Any) -> None:
 
 def store_into(out: Tensor, result: Tensor, exact: bool = False) -> Tensor:
     """`result` in `out`, by the rules of `out=`, for functions that are made of several ops; `exact` dtypes only."""
-    if out.requires_grad or result.requires_grad:
+    if state.grad and (out.requires_grad or result.requires_grad):
         raise RuntimeError(
             "functions with out=... arguments don't support automatic differentiation, but one of the arguments "
             "requires grad."

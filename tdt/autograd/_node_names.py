@@ -60,7 +60,7 @@ def node_name(name: str) -> Callable[[F], F]:
             if result.__class__ is Tensor and result._edge is None:
                 return result
             for t in result if isinstance(result, tuple) else (result,):
-                if isinstance(t, Tensor) and t._edge is not None and not any(t is x for x in args):
+                if isinstance(t, Tensor) and t._edge is not None and not any(t is x for x in (*args, *kwargs.values())):
                     label(t, name)
             return result
 

@@ -123,3 +123,14 @@ def test_addr_has_the_layout_of_its_input():
 def test_scalars_have_no_matrix_product():
     with pytest.raises(RuntimeError, match="at least 1D"):
         tdt.matmul(tdt.tensor(1.0), tdt.tensor(2.0))
+
+
+@pytest.mark.parametrize("name", ["vdot", "addmm", "addr"])
+def test_a_leaf_takes_a_result_where_gradients_are_off(name):
+    shapes = {"vdot": ((3,), (3,)), "addmm": ((2, 2),) * 3, "addr": ((2, 2), (2,), (2,))}[name]
+    args = [tdt.ones(*shape) for shape in shapes]
+    expected = getattr(tdt, name)(*args)
+    out = tdt.zeros(expected.shape, requires_grad=True)
+    with tdt.no_grad():
+        assert getattr(tdt, name)(*args, out=out) is out
+    assert tdt.equal(out, expected) and out.is_leaf and out.requires_grad
