@@ -151,11 +151,12 @@ def _listed(name: str, variant: str, dtype: torch.dtype, requires_grad: bool) ->
     listed = tuple(
         s for s in info.sample_inputs("cpu", dtype, requires_grad=requires_grad, set_seed=False) if _is_small(s)
     )
-    return listed if dtype is torch.float64 else _some(listed)
+    return listed if dtype is torch.float64 else some(listed)
 
 
-def _some(listed: tuple[SampleInput, ...]) -> tuple[SampleInput, ...]:
-    return listed if len(listed) <= MANY else tuple(random.Random(7).sample(listed, MANY))
+def some(listed: tuple[SampleInput, ...], most: int = MANY) -> tuple[SampleInput, ...]:
+    """At most so many of the samples: the same ones on every run."""
+    return listed if len(listed) <= most else tuple(random.Random(7).sample(listed, most))
 
 
 def _is_small(s: SampleInput) -> bool:
@@ -181,9 +182,9 @@ def samples_refused(info: OpInfo, dtype: torch.dtype) -> tuple[SampleInput, ...]
         lambda: tuple(s for s in info.sample_inputs("cpu", dtype, set_seed=False) if _is_small(s))
     )
     if error is None:
-        return _some(supported)
+        return some(supported)
     known = next(d for d in (torch.float32, torch.int64, *DTYPES) if d in info.dtypes)
-    converted = [cloned((s.input, s.args, s.kwargs), {known: dtype}) for s in _some(samples(info, known))]
+    converted = [cloned((s.input, s.args, s.kwargs), {known: dtype}) for s in some(samples(info, known))]
     return tuple(SampleInput(first, args=args, kwargs=kwargs) for first, args, kwargs in converted)
 
 
