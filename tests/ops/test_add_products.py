@@ -60,6 +60,28 @@ def test_the_gradient_of_an_ignored_input_is_zeros(name):
     assert tdt.equal(y.signbit(), getattr(tdt, name)(x.detach(), *factors, beta=0).signbit())
 
 
+@pytest.mark.parametrize("kind", ["bool", "int64", "float32"])
+@pytest.mark.parametrize("factor", [True, False, 2.0, 1j])
+def test_addr_takes_the_factors_that_its_result_can_hold(kind, factor):
+    torch = require_torch()
+    for name in ("alpha", "beta"):
+        found = []
+        for t in (torch, tdt):
+            x, v = t.ones(2, 2, dtype=t.bool), t.ones(2, dtype=getattr(t, kind))
+            try:
+                found.append(t.addr(x, v, v, **{name: factor}).tolist())
+            except RuntimeError as error:
+                found.append(str(error))
+        assert found[0] == found[1]
+
+
+def test_true_as_a_factor_of_true_leaves_a_sum_of_bools_one():
+    x = tdt.tensor([True, False])
+    for other, factor in ((True, True), (True, 2), (False, True), (True, False)):
+        y = tdt.add(x, other, alpha=factor)
+        assert y.dtype is tdt.bool and y.tolist() == [True, other and bool(factor)]
+
+
 @pytest.mark.parametrize("shapes", [[(5, 6), (5, 3), (3, 7)], [(5, 7), (5, 3), (4, 7)], [(1, 5, 7), (5, 3), (3, 7)]])
 def test_shapes_that_do_not_fit_are_refused(shapes):
     with pytest.raises(RuntimeError):

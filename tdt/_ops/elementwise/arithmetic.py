@@ -124,15 +124,22 @@ def _scaled(x: Any, y: Any, alpha: Any) -> Any:
         return y * alpha
     if isinstance(alpha, np.generic):
         alpha = alpha.item()
-    if isinstance(alpha, bool) and kind != "b":
-        raise RuntimeError("Boolean alpha only supported for Boolean results.")
-    if isinstance(alpha, float) and kind in "biu":
-        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
-    if isinstance(alpha, complex) and kind != "c":
-        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
-    if kind != "b" and isinstance(alpha, (int, float)):
+    check_factor("alpha", alpha, kind)
+    if kind == "b":
+        return y & bool(alpha)  # True * True would be a number
+    if isinstance(alpha, (int, float)):
         _check_range(alpha, dtype)
-    return y * wrapped(bool(alpha) if kind == "b" else alpha, y)
+    return y * wrapped(alpha, y)
+
+
+def check_factor(name: str, factor: Any, kind: str) -> None:
+    """RuntimeError for a factor that results of a kind, by NumPy's letter, cannot hold."""
+    if isinstance(factor, bool) and kind != "b":
+        raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
+    if isinstance(factor, (float, complex)) and kind in "biu":
+        raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
+    if isinstance(factor, complex) and kind != "c":
+        raise RuntimeError(f"For non-complex input tensors, argument {name} must not be a complex number.")
 
 
 # PyTorch's names of types in its message about numbers that they cannot hold.

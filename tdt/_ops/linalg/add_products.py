@@ -17,6 +17,7 @@ from tdt._core.methods import method
 from tdt._core.old_arguments import accepts_old_order
 from tdt._core.tensor import Tensor
 from tdt._ops._common import C_NAMES, Number, store_into
+from tdt._ops.elementwise.arithmetic import check_factor
 from tdt._ops.linalg.products import _matmul_flops, _matmul_shape, _same_type, bmm, matmul
 from tdt.autograd._arrays import unrecorded
 from tdt.autograd._autocast import autocast
@@ -131,9 +132,7 @@ def _add_product(
         )
     if isinstance(alpha, Tensor) or isinstance(beta, Tensor):
         alpha, beta = as_numbers(name, {"alpha": alpha, "beta": beta}).values()
-    if (type(alpha) is complex or type(beta) is complex) and input.dtype.category <= FLOAT:
-        c_name = C_NAMES.get(input.dtype.name, input.dtype.name)
-        raise RuntimeError(f"value cannot be converted to type {c_name} without overflow")
+    _check_factors(name, beta, alpha, input.dtype)
     if input.dtype.category < FLOAT:  # as C converts them
         alpha, beta = int(alpha), int(beta)
     if input.dtype.category == FLOAT and input.itemsize == 2 and ranks != (1, 1):  # rounded once, at the end
@@ -146,6 +145,17 @@ def _add_product(
         result = start + result if ranks == (1, 1) else result + start
     result = label(result.to(input.dtype), f"{name.capitalize()}Backward0")
     return result if out is None else store_into(out, result, exact=ranks != (1, 1))
+
+
+def _check_factors(name: str, beta: Any, alpha: Any, dtype: _dtype.dtype) -> None:
+    """RuntimeError for factors that a sum of a type cannot hold; addr alone refuses bools, and floats in sums of integers."""
+    for factor, its_name in ((beta, "beta"), (alpha, "alpha")):
+        is_complex = type(factor) is complex
+        if name == "addr" and (not is_complex or dtype.category < FLOAT):
+            check_factor(its_name, factor, dtype.np.kind)
+        if is_complex and dtype.category <= FLOAT:
+            c_name = C_NAMES.get(dtype.name, dtype.name)
+            raise RuntimeError(f"value cannot be converted to type {c_name} without overflow")
 
 
 def _short(name: str, input: Tensor, a: Tensor, b: Tensor, beta: float, alpha: float) -> Tensor | None:
