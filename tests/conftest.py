@@ -39,6 +39,7 @@ BUDGETS: dict[str, tuple[float, tuple[str, ...]]] = {
             "test_as_torch.py",
             "test_cuda.py",
             "test_distributed.py",
+            "test_gpu_check.py",
             "test_multiprocessing.py",
             "test_profiler.py",
         ),
