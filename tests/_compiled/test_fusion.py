@@ -54,6 +54,23 @@ OTHER = [  # not elementwise
 ]  # fmt: skip
 
 
+def drawn_plan(draw: random.Random, steps: int) -> list[tuple[float, int, int, int]]:
+    """For each step of a function a chance, and the numbers of an op and two operands."""
+    return [(draw.random(), *(draw.randrange(1 << 16) for _ in range(3))) for _ in range(steps)]
+
+
+def follow(plan, step, result=lambda x: x):
+    """The function of tensors whose values are added by `step(first tensor, chance, op, x, y)`; it returns the last two."""
+
+    def function(*tensors):
+        values = [*tensors]
+        for chance, k, a, b in plan:
+            values += step(tensors[0], chance, k, values[a % len(values)], values[b % len(values)])
+        return tuple(map(result, values[-2:]))
+
+    return function
+
+
 def drawn(seed: int):
     """A function of three tensors whose results are made of random chains, and the tensors."""
     draw = random.Random(seed)
@@ -61,42 +78,15 @@ def drawn(seed: int):
     batch = draw.choice([(), (2,), (2, 3)])
     shapes = [(*batch, rows, columns), draw.choice([(columns,), (rows, 1), (1, columns), (*batch, rows, columns)]),
               (*batch, rows, columns)]  # fmt: skip
-    plan = [
-        (draw.random(), draw.randrange(1 << 16), draw.randrange(1 << 16), draw.randrange(1 << 16)) for _ in range(14)
-    ]
+    plan = drawn_plan(draw, 14)
 
-    def function(*tensors):
-        values = [*tensors]
-        for chance, k, a, b in plan:
-            x, y = values[a % len(values)], values[b % len(values)]
-            if x.shape != tensors[0].shape:
-                x = x * tensors[0]
-            if chance < 0.5:
-                values.append(UNARY[k % len(UNARY)](x))
-            elif chance < 0.85:
-                values.append(BINARY[k % len(BINARY)](x, y))
-            else:
-                values.append(OTHER[k % len(OTHER)](x))
-        return tuple(v for v in values[-2:])
+    def step(first, chance, k, x, y):
+        x = x * first if x.shape != first.shape else x
+        if chance < 0.5:
+            return [UNARY[k % len(UNARY)](x)]
+        return [BINARY[k % len(BINARY)](x, y) if chance < 0.85 else OTHER[k % len(OTHER)](x)]
 
-    return function, [tdt.zeros(s, requires_grad=True) for s in shapes]
-
-
-@pytest.mark.parametrize("seed", range(16))
-def test_random_chains_have_the_bits_of_their_ops(seed):
-    function, tensors = drawn(seed)
-    expected = steps(function, tensors)
-    compiled = tdt.compile(function, fullgraph=True)
-    assert steps(compiled, tensors) == expected
-    assert recording(compiled)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(100, 200))
-def test_many_random_chains_have_the_bits_of_their_ops(seed):
-    function, tensors = drawn(seed)
-    expected = steps(function, tensors)
-    assert steps(tdt.compile(function, fullgraph=True), tensors) == expected
+    return follow(plan, step), [tdt.zeros(s, requires_grad=True) for s in shapes]
 
 
 PARTS = [
@@ -110,40 +100,16 @@ def drawn_of_parts(seed: int):
     """A function of two tensors whose chains are of parts of them, which lie with gaps between their rows."""
     draw = random.Random(seed)
     shape = draw.choice([(4, 16, 64), (2, 6, 4), (5, 64, 96), (3, 8, 48), (64, 32, 8)])
-    plan = [
-        (draw.random(), draw.randrange(1 << 16), draw.randrange(1 << 16), draw.randrange(1 << 16)) for _ in range(14)
-    ]
+    plan = drawn_plan(draw, 14)
 
-    def function(*tensors):
-        values = [*tensors]
-        for chance, k, a, b in plan:
-            x, y = values[a % len(values)], values[b % len(values)]
-            if chance < 0.2 and min(x.shape) >= 4 and not x.shape[1] % 2 and not x.shape[2] % 2:
-                values += PARTS[k % len(PARTS)](x)
-            elif chance < 0.6 or x.shape != y.shape:
-                values.append(UNARY[k % len(UNARY)](x))
-            elif chance < 0.95:
-                values.append(BINARY[k % len(BINARY)](x, y))
-            else:
-                values.append(REDUCTIONS[k % 2](x) * x)
-        return tuple(v * 1 for v in values[-2:])
+    def step(first, chance, k, x, y):
+        if chance < 0.2 and min(x.shape) >= 4 and not x.shape[1] % 2 and not x.shape[2] % 2:
+            return PARTS[k % len(PARTS)](x)
+        if chance < 0.6 or x.shape != y.shape:
+            return [UNARY[k % len(UNARY)](x)]
+        return [BINARY[k % len(BINARY)](x, y) if chance < 0.95 else REDUCTIONS[k % 2](x) * x]
 
-    return function, [tdt.zeros(shape, requires_grad=True) for _ in range(2)]
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_chains_of_parts_have_the_bits_of_their_ops(seed):
-    function, tensors = drawn_of_parts(seed)
-    expected = steps(function, tensors)
-    assert steps(tdt.compile(function, fullgraph=True), tensors) == expected
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(100, 200))
-def test_many_chains_of_parts_have_the_bits_of_their_ops(seed):
-    function, tensors = drawn_of_parts(seed)
-    expected = steps(function, tensors)
-    assert steps(tdt.compile(function, fullgraph=True), tensors) == expected
+    return follow(plan, step, lambda x: x * 1), [tdt.zeros(shape, requires_grad=True) for _ in range(2)]
 
 
 def turned(x, dim, at):
@@ -167,38 +133,14 @@ def drawn_of_joins(seed: int):
     """A function of two tensors that takes parts of chains and joins them, and the tensors."""
     draw = random.Random(seed)
     shape = draw.choice([(5, 64, 96), (3, 48, 128), (16, 32, 64)])
-    plan = [
-        (draw.random(), draw.randrange(1 << 16), draw.randrange(1 << 16), draw.randrange(1 << 16)) for _ in range(8)
-    ]
+    plan = drawn_plan(draw, 8)
 
-    def function(*tensors):
-        values = [*tensors]
-        for chance, k, a, b in plan:
-            x, y = values[a % len(values)], values[b % len(values)]
-            if chance < 0.5:
-                values.append(JOINS[k % len(JOINS)](x, y))
-            elif chance < 0.75:
-                values.append(UNARY[k % len(UNARY)](x))
-            else:
-                values.append(BINARY[k % len(BINARY)](x, y))
-        return tuple(v * 1 for v in values[-2:])
+    def step(first, chance, k, x, y):
+        if chance < 0.5:
+            return [JOINS[k % len(JOINS)](x, y)]
+        return [UNARY[k % len(UNARY)](x) if chance < 0.75 else BINARY[k % len(BINARY)](x, y)]
 
-    return function, [tdt.zeros(shape, requires_grad=True) for _ in range(2)]
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_joined_parts_of_chains_have_the_bits_of_their_ops(seed):
-    function, tensors = drawn_of_joins(seed)
-    expected = steps(function, tensors)
-    assert steps(tdt.compile(function, fullgraph=True), tensors) == expected
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(100, 140))
-def test_many_joined_parts_of_chains_have_the_bits_of_their_ops(seed):
-    function, tensors = drawn_of_joins(seed)
-    expected = steps(function, tensors)
-    assert steps(tdt.compile(function, fullgraph=True), tensors) == expected
+    return follow(plan, step, lambda x: x * 1), [tdt.zeros(shape, requires_grad=True) for _ in range(2)]
 
 
 @portable
@@ -266,41 +208,37 @@ def drawn_with_reductions(seed: int):
     draw = random.Random(seed)
     shape = draw.choice([(64, 130), (5, 40, 96), (3, 2, 32, 80), (2000, 8), (8192,)])
     small = draw.choice([shape[-1:], (*shape[:-1], 1), shape, (1,)])
-    plan = [
-        (draw.random(), draw.randrange(1 << 16), draw.randrange(1 << 16), draw.randrange(1 << 16)) for _ in range(14)
-    ]
+    plan = drawn_plan(draw, 14)
     turned = draw.random() < 0.25
 
-    def function(*tensors):
-        values = [*tensors]
-        for chance, k, a, b in plan:
-            x, y = values[a % len(values)], values[b % len(values)]
-            x = x * tensors[0] if x.shape != tensors[0].shape else x
-            if chance < 0.3:
-                values.append(UNARY[k % len(UNARY)](x))
-            elif chance < 0.6:
-                values.append(BINARY[k % len(BINARY)](x, y))
-            else:
-                values.append(REDUCTIONS[k % len(REDUCTIONS)](x) if x.ndim > 1 else x.mean())
-        return tuple(values[-2:])
+    def step(first, chance, k, x, y):
+        x = x * first if x.shape != first.shape else x
+        if chance < 0.3:
+            return [UNARY[k % len(UNARY)](x)]
+        if chance < 0.6:
+            return [BINARY[k % len(BINARY)](x, y)]
+        return [REDUCTIONS[k % len(REDUCTIONS)](x) if x.ndim > 1 else x.mean()]
 
     x = tdt.zeros(shape[::-1]).permute(*range(len(shape))[::-1]) if turned else tdt.zeros(shape)
-    return function, [t.detach().requires_grad_() for t in (x, tdt.zeros(small), tdt.zeros(shape))]
+    return follow(plan, step), [t.detach().requires_grad_() for t in (x, tdt.zeros(small), tdt.zeros(shape))]
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_reductions_of_random_chains_have_the_bits_of_the_ops(seed):
-    function, tensors = drawn_with_reductions(seed)
-    expected = steps(function, tensors)
-    assert steps(tdt.compile(function), tensors) == expected
+# What is drawn, how many functions of it in each run, and how many in the long step.
+DRAWN = ((drawn, 16, 100), (drawn_of_parts, 12, 100), (drawn_of_joins, 12, 40), (drawn_with_reductions, 12, 80))
+
+
+@pytest.mark.parametrize(("draw", "seed"), [(draw, seed) for draw, few, _ in DRAWN for seed in range(few)])
+def test_random_functions_have_the_bits_of_their_ops(draw, seed):
+    function, tensors = draw(seed)
+    expected, compiled = steps(function, tensors), tdt.compile(function, fullgraph=True)
+    assert steps(compiled, tensors) == expected
+    assert recording(compiled)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(100, 180))
-def test_many_reductions_of_random_chains_have_the_bits_of_the_ops(seed):
-    function, tensors = drawn_with_reductions(seed)
-    expected = steps(function, tensors)
-    assert steps(tdt.compile(function), tensors) == expected
+@pytest.mark.parametrize(("draw", "seed"), [(draw, 100 + seed) for draw, _, many in DRAWN for seed in range(many)])
+def test_many_random_functions_have_the_bits_of_their_ops(draw, seed):
+    test_random_functions_have_the_bits_of_their_ops(draw, seed)
 
 
 GRADIENTS = {
