@@ -20,9 +20,11 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A machine with two GPUs, of which the first is the current one, before the test and after it."""
     import tdt
     from tdt import _backend
+    from tdt._kernels import _registry
 
     monkeypatch.setenv("CUPY_STANDIN_GPUS", "2")
     _backend.cuda_device_count.cache_clear()
+    _registry.forget()  # programs are of machines with one GPU
     yield
     assert tdt.cuda.current_device() == 0
     monkeypatch.undo()
