@@ -224,7 +224,7 @@ def drawn_with_reductions(seed: int):
 
 
 # What is drawn, how many functions of it in each run, and how many in the long step.
-DRAWN = ((drawn, 16, 100), (drawn_of_parts, 12, 100), (drawn_of_joins, 12, 40), (drawn_with_reductions, 12, 80))
+DRAWN = ((drawn, 10, 100), (drawn_of_parts, 8, 100), (drawn_of_joins, 8, 40), (drawn_with_reductions, 8, 80))
 
 
 @pytest.mark.parametrize(("draw", "seed"), [(draw, seed) for draw, few, _ in DRAWN for seed in range(few)])

@@ -124,8 +124,8 @@ def bundled(name: str, steps: int, folder: Path, every: int = 2) -> None:
     assert own == eager and count >= 1
 
 
-@pytest.mark.parametrize("name", BUNDLED)
-def test_every_bundled_config_has_the_same_bits(name: str, tmp_path):
+@pytest.mark.parametrize("name", [name for name in BUNDLED if name != "vgg11"])  # large; the long step has it
+def test_bundled_configs_have_the_same_bits(name: str, tmp_path):
     bundled(name, 4, tmp_path)
 
 
