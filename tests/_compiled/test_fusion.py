@@ -227,18 +227,19 @@ def drawn_with_reductions(seed: int):
 DRAWN = ((drawn, 10, 100), (drawn_of_parts, 8, 100), (drawn_of_joins, 8, 40), (drawn_with_reductions, 8, 80))
 
 
-@pytest.mark.parametrize(("draw", "seed"), [(draw, seed) for draw, few, _ in DRAWN for seed in range(few)])
+CASES = [
+    pytest.param(draw, seed, marks=[pytest.mark.long] if seed >= 100 else [])
+    for draw, few, many in DRAWN
+    for seed in (*range(few), *range(100, 100 + many))
+]
+
+
+@pytest.mark.parametrize(("draw", "seed"), CASES)
 def test_random_functions_have_the_bits_of_their_ops(draw, seed):
     function, tensors = draw(seed)
     expected, compiled = steps(function, tensors), tdt.compile(function, fullgraph=True)
     assert steps(compiled, tensors) == expected
     assert recording(compiled)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("draw", "seed"), [(draw, 100 + seed) for draw, _, many in DRAWN for seed in range(many)])
-def test_many_random_functions_have_the_bits_of_their_ops(draw, seed):
-    test_random_functions_have_the_bits_of_their_ops(draw, seed)
 
 
 GRADIENTS = {
