@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import math
 import os
 import struct
@@ -33,6 +32,7 @@ from tdt._kernels import _direct
 from tdt._kernels._addresses import address_of
 from tdt._kernels._bfloat16 import round_block
 from tdt._kernels._code import Code, Value, native
+from tdt._kernels._cut import cut, part_size
 from tdt._kernels._direct_parts import MOST_ROWS
 from tdt._kernels._formulas import FLOAT32, FLOAT64, narrow, widen
 from tdt._kernels._launches import WATCH, note
@@ -54,7 +54,6 @@ SHALLOW = (
     32  # depth up to which a block has one tile's rows: what is written counts most, and is then written row by row
 )
 GRAIN = 1 << 19  # multiply-adds that a piece of work should at least have: some 5 µs
-PACKED = 12  # multiply-adds that take as long as to pack an element
 READ = 8  # multiply-adds that take as long as to read one from a level-two cache, at least
 # Results that are fetched while the one before is computed: of so many bytes, in stacks of so many, that a cache does not keep
 # them, of sums up to so many products. The processor foresees no writes to lines in this order.
@@ -513,7 +512,7 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
     pieces = max(1, min(threads * PIECES, work // GRAIN)) if threads > 1 else 1
     pieces = pieces if pieces < threads else -(-pieces // threads) * threads
     if direct:
-        rows, columns = _cut(pieces, count, (m, n), (16, 64), threads)
+        rows, columns = cut(pieces, count, (m, n), (16, 64), threads)
         down, across = -(-m // rows), -(-n // columns)
         (_, a_outer, b_outer), (inner, a_inner, b_inner) = stacks
         words = [inner, down, across, rows, columns, a_outer, a_inner, *a_strides[-2:], b_outer, b_inner, *b_strides[-2:],
@@ -540,7 +539,7 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
         span, block = k, shape.rows  # a row of the left operand is read from one end to the other
     how = "rows" if unpacked else "panel"
     packed_by_tiles = PACKED_BY_TILES[vector_width()] * 4 // item
-    rows, columns = _cut(
+    rows, columns = cut(
         pieces, count, (m, n), (shape.rows, n if plan.turned else shape.columns), threads, -(-m // most)
     )
     table = np.zeros(CELL + 1, np.int64)
@@ -578,41 +577,9 @@ def _is_direct(count: int, product: tuple[int, int, int], a: tuple[int, int], b:
         short = m < MOST_ROWS[width] or (m <= most and n * k <= CACHED[width])
         cached = m <= ROWS_OF_FEW_COLUMNS[width] if left else count * m * n * k <= SIZE_OF_FEW_COLUMNS[width]
         return short or (n <= FEW_COLUMNS[width][not left] and cached)
-    return m <= ROWS_BETWEEN and 10 * _each(m, 1, width) > 11 * m
+    return m <= ROWS_BETWEEN and 10 * part_size(m, 1, width) > 11 * m
 
 
 def _few_columns(m: int, n: int, k: int) -> bool:
     """Whether lines of both operands are read for the transposed product, by rows, columns and products of a sum."""
     return n in TURNED_COLUMNS[vector_width()] and 2 * n <= m <= MOST_TURNED and k >= DEPTH
-
-
-def _cut(pieces: int, count: int, sizes: tuple[int, int], steps: tuple[int, int], threads: int,
-         least: int = 1) -> tuple[int, int]:  # fmt: skip
-    """Rows and columns of a piece, of about `pieces` of `count` matrices, so that threads have equal shares.
-
-    Args:
-        sizes, steps: rows and columns of a matrix, and of which numbers those of a piece are multiples.
-        least: blocks of rows that a matrix has at least.
-    """
-    m, n = sizes
-    per = max(-(-pieces // count), least + threads - 1)
-    cuts = [(down, across) for down in range(least, per + 1) for across in range(1, per // down + 1)]
-    found = [(_each(m, down, steps[0]), _each(n, across, steps[1])) for down, across in cuts]
-    return found[0] if len(found) == 1 else min(found, key=lambda piece: _time(piece, count, sizes, threads))
-
-
-def _time(piece: tuple[int, int], count: int, sizes: tuple[int, int], threads: int) -> float:
-    """About the time of the thread with the largest share, in multiply-adds for each product of a sum."""
-    m, n = sizes
-    heights, widths = ([min(each, size - start) for start in range(0, size, each)]
-                       for each, size in zip(piece, sizes, strict=True))  # fmt: skip
-    areas = [height * width for height in heights for width in widths] * count
-    ends = [len(areas) * thread // threads for thread in range(threads + 1)]  # as the pool cuts them
-    largest = max(sum(areas[start:end]) for start, end in itertools.pairwise(ends))
-    late = max(areas) / 4  # a thread that starts late leaves whole pieces to the others
-    return largest + late + PACKED * count * ((len(heights) - 1) * n + (len(widths) - 1) * m) / threads
-
-
-def _each(size: int, parts: int, step: int) -> int:
-    """The size of a part, a multiple of a tile's."""
-    return -(-size // (parts * step)) * step

@@ -11,6 +11,7 @@ import tdt
 from tdt import _kernels
 from tdt._kernels import _direct, _pool, product_cpu
 from tdt._kernels._conditions import vectors_of_eight
+from tdt._kernels._cut import cut
 from tdt._kernels._direct_parts import STREAMED
 from tdt._kernels._gufunc import ufunc_at
 from tdt._kernels._tile import choose_with_edge
@@ -414,7 +415,7 @@ def test_stacks_in_permuted_order_give_contiguous_results():
                                             (1, 256, 768, 10), (1, 1000, 2048, 1)])  # fmt: skip
 def test_two_threads_have_shares_that_differ_by_an_eighth_at_most(count, m, n, k):
     pieces = min(2 * product_cpu.PIECES, count * m * n * k // product_cpu.GRAIN)
-    rows, columns = product_cpu._cut(pieces, count, (m, n), (6, 16), 2)
+    rows, columns = cut(pieces, count, (m, n), (6, 16), 2)
     areas = [
         min(rows, m - i) * min(columns, n - j)
         for _ in range(count)
