@@ -403,3 +403,15 @@ def test_gradients_of_repeated_calls_are_pytorchs(name):
             names.append([part.grad_fn.name() for part in parts])
         np.testing.assert_allclose(*gradients, rtol=1e-8, atol=1e-8)
         assert names[0] == names[1]
+
+
+@pytest.mark.parametrize("kind", ["float64", "complex128"])
+def test_gradients_of_eigenvectors_are_hermitian(kind):
+    torch, (a, weights) = require_torch(), np.random.default_rng(3).standard_normal((2, 4, 4))
+    found = []
+    for t in (tdt, torch):
+        x = t.tensor(a + a.T, dtype=getattr(t, kind), requires_grad=True)
+        (t.linalg.eigh(x).eigenvectors.abs() * t.tensor(weights)).sum().backward()
+        found.append(x.grad.numpy())
+    np.testing.assert_allclose(*found, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(found[0], found[0].conj().T)

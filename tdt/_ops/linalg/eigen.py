@@ -49,7 +49,8 @@ def _(g: tuple, eigenvalues: Tensor, eigenvectors: Tensor) -> Tensor:
     inner = inner - inner.diagonal(0, -2, -1).diag_embed()
     if g_values is not None:
         inner = inner + g_values.diag_embed()
-    return V @ inner @ V.mH
+    result = V @ inner @ V.mH
+    return (result + result.mH) / 2
 
 
 def _check_eigh(input: Tensor, UPLO: str) -> None:
