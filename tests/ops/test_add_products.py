@@ -115,6 +115,8 @@ def test_renorm_that_is_not_recorded_has_the_bits_of_a_recorded_one():
         recorded = tdt.renorm(tdt.tensor(x, requires_grad=True), p, dim, 1.0)
         np.testing.assert_array_equal(found.numpy(), recorded.detach().numpy())
         np.testing.assert_allclose(found.numpy(), torch.renorm(torch.tensor(x), p, dim, 1.0).numpy(), rtol=1e-5)
+        for turned in (tdt.tensor(x).mT, tdt.tensor(x, requires_grad=True).mT):
+            assert tdt.renorm(turned, p, dim, 1.0).is_contiguous()
 
 
 def test_renorm_takes_tensors_and_refuses_nan_and_norms_of_nothing():

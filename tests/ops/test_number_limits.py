@@ -37,6 +37,17 @@ def test_numbers_to_fill_with_have_pytorchs_limits(dtype: str, number: Any):
         assert_same(lambda lib: lib.zeros(2, dtype=getattr(lib, dtype)).masked_fill(lib.ones(2) > 0, number))
 
 
+@pytest.mark.parametrize("number", [*(n for n in NUMBERS if n != float("inf")), 0j, 1 + 0j])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64", "complex64"])
+def test_factors_of_sums_with_products_have_pytorchs_limits(dtype: str, number: Any):
+    def summed(lib: ModuleType, factor: str) -> Any:
+        x = lib.ones(2, 2, dtype=getattr(lib, dtype))
+        return lib.addmm(x, x, x, **{factor: number})
+
+    for factor in ("alpha", "beta"):
+        assert_same(lambda lib, factor=factor: summed(lib, factor))
+
+
 @pytest.mark.parametrize("decimals", [38, 39, 308, 309, 400, -38, -39, -309, -400])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_numbers_are_rounded_to_decimals_beyond_those_of_a_dtype(dtype: str, decimals: int):

@@ -12,6 +12,7 @@ import numpy as np
 from tdt._backend.waiting import repeatable, takes_numbers
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import FLOATING, FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, REAL_NUMBERS
+from tdt._core.from_data import LARGEST
 from tdt._core.methods import function_alias, method
 from tdt._core.old_arguments import accepts_old_order
 from tdt._core.sparse import SparseCOO
@@ -77,7 +78,6 @@ _sub_scaled.vjp("y")(lambda g, alpha: g * -alpha)
 _sub_scaled.fast_vjp("y")(lambda g, alpha: g * -alpha)
 
 
-LARGEST = float(np.finfo(np.float32).max)
 EXACT = 1 << 24  # integers up to this are numbers of float32
 
 
@@ -120,7 +120,7 @@ def _scaled(x: Any, y: Any, alpha: Any) -> Any:
     dtype: Any = getattr(x, "dtype", getattr(y, "dtype", None))
     kind = dtype.kind
     if alpha.__class__ is float and kind == "f":
-        _check_range(alpha, dtype)
+        check_range(alpha, dtype)
         return y * alpha
     if isinstance(alpha, np.generic):
         alpha = alpha.item()
@@ -128,7 +128,7 @@ def _scaled(x: Any, y: Any, alpha: Any) -> Any:
     if kind == "b":
         return y & bool(alpha)  # True * True would be a number
     if isinstance(alpha, (int, float)):
-        _check_range(alpha, dtype)
+        check_range(alpha, dtype)
     return y * wrapped(alpha, y)
 
 
@@ -154,7 +154,7 @@ def _limits(dtype: Any) -> tuple[float, float]:
     return -limits.max if dtype.kind == "u" else limits.min, limits.max
 
 
-def _check_range(alpha: float, dtype: Any) -> None:
+def check_range(alpha: float, dtype: Any) -> None:
     """RuntimeError for a factor beyond the numbers of a type; a negative one may be so large where the type has no sign."""
     least, most = _limits(dtype)
     if not least <= alpha <= most and abs(alpha) != math.inf and alpha == alpha:

@@ -13,11 +13,12 @@ from tdt import _kernels
 from tdt._core import dtype as _dtype
 from tdt._core.calls import as_numbers, front
 from tdt._core.dtype import FLOAT, FLOATING, SCALAR_NAMES
+from tdt._core.from_data import check_bits
 from tdt._core.methods import method
 from tdt._core.old_arguments import accepts_old_order
 from tdt._core.tensor import Tensor
 from tdt._ops._common import C_NAMES, Number, store_into
-from tdt._ops.elementwise.arithmetic import check_factor
+from tdt._ops.elementwise.arithmetic import check_factor, check_range
 from tdt._ops.linalg.products import _matmul_flops, _matmul_shape, _same_type, bmm, matmul
 from tdt.autograd._arrays import unrecorded
 from tdt.autograd._autocast import autocast
@@ -32,6 +33,7 @@ from tdt.autograd._op import op
 __all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm"]
 
 NUMBER_TYPES = (int, float)
+CHECKED_FROM = 2.0**63  # factors up to this need no check
 ONE_OP = {name: f"{name.capitalize()}Backward0" for name in ("addmm", "addmv", "baddbmm")}
 RANKS = {"addmm": (2, 2), "addmv": (2, 1), "addr": (1, 1), "addbmm": (3, 3), "baddbmm": (3, 3)}  # of the two factors
 
@@ -134,7 +136,9 @@ def _add_product(
         alpha, beta = as_numbers(name, {"alpha": alpha, "beta": beta}).values()
     _check_factors(name, beta, alpha, input.dtype)
     if input.dtype.category < FLOAT:  # as C converts them
-        alpha, beta = int(alpha), int(beta)
+        alpha, beta = int(alpha.real), int(beta.real)
+    elif input.dtype.category == FLOAT:
+        alpha, beta = alpha.real, beta.real
     if input.dtype.category == FLOAT and input.itemsize == 2 and ranks != (1, 1):  # rounded once, at the end
         promoted = _add_product(name, product, input.float(), a.float(), b.float(), beta, alpha, None).to(input.dtype)
         return promoted if out is None else store_into(out, promoted, exact=True)
@@ -149,13 +153,18 @@ def _add_product(
 
 def _check_factors(name: str, beta: Any, alpha: Any, dtype: _dtype.dtype) -> None:
     """RuntimeError for factors that a sum of a type cannot hold; addr alone refuses bools, and floats in sums of integers."""
+    summed = np.dtype(np.float32) if dtype in (_dtype.float16, _dtype.bfloat16) else dtype.np
     for factor, its_name in ((beta, "beta"), (alpha, "alpha")):
+        if isinstance(factor, int):
+            check_bits(factor)
         is_complex = type(factor) is complex
         if name == "addr" and (not is_complex or dtype.category < FLOAT):
             check_factor(its_name, factor, dtype.np.kind)
-        if is_complex and dtype.category <= FLOAT:
+        if is_complex and factor.imag and dtype.category <= FLOAT:
             c_name = C_NAMES.get(dtype.name, dtype.name)
             raise RuntimeError(f"value cannot be converted to type {c_name} without overflow")
+        if dtype.category >= FLOAT:
+            check_range(factor.real, summed)
 
 
 def _short(name: str, input: Tensor, a: Tensor, b: Tensor, beta: float, alpha: float) -> Tensor | None:
@@ -184,6 +193,8 @@ def _plain(ranks: tuple[int, int], x: Any, a: Any, b: Any, beta: Any, alpha: Any
     if not (x.__class__ is a.__class__ is b.__class__ is np.ndarray and x.dtype is a.dtype is b.dtype):
         return False
     if x.dtype.char not in "fd" or alpha.__class__ not in NUMBER_TYPES or beta.__class__ not in NUMBER_TYPES:
+        return False
+    if not (-CHECKED_FROM <= alpha <= CHECKED_FROM and -CHECKED_FROM <= beta <= CHECKED_FROM):
         return False
     left, right = a.shape, b.shape
     if (len(left), len(right)) != ranks:

@@ -466,7 +466,8 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     if on_arrays(input) and input._a.dtype.kind == "f" and input._a.size:
         x, maxnorm = input._a, float(maxnorm)
         norms = compute(OPS["vector_norm"], x, ord=float(p), dim=tuple(others), keepdim=True)
-        return as_tensor(x * np.where(norms > maxnorm, maxnorm / (norms + 1e-7), x.dtype.type(1)))
+        scale = np.where(norms > maxnorm, maxnorm / (norms + 1e-7), x.dtype.type(1))
+        return as_tensor(np.multiply(x, scale, order="C"))
     size = vector_norm(input, p, others, keepdim=True)
     scale = (maxnorm / (size + 1e-7)).where(size > maxnorm, size.new_ones(()))
-    return input * scale
+    return (input * scale).contiguous()
