@@ -917,7 +917,7 @@ def median(input: Tensor) -> Tensor:
 @overload
 def median(input: Tensor, dim: builtins.int, keepdim: builtins.bool = False, *, out: tuple[Tensor, Tensor] | None = None) -> _median_result:  # tdt/_ops/reduce/order.py
     """Median, of an even number of elements the lower one; nan if an element is nan."""
-def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: Literal['ij', 'xy'] | None = None) -> tuple[Tensor, ...]:  # tdt/_ops/shape/join.py
+def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: Literal['ij', 'xy'] | None = None) -> tuple[Tensor, ...]:  # tdt/_ops/shape/repeat.py
     """The vectors expanded over the grid that they span."""
 @overload
 def min(input: Tensor) -> Tensor:
@@ -1098,7 +1098,7 @@ def remainder(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor |
     """The remainder of input / other, with the sign of `other`, as Python's `%`."""
 def renorm(input: Tensor, p: builtins.float, dim: builtins.int, maxnorm: builtins.float, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/statistics.py
     """Slices along `dim` scaled down to the p-norm `maxnorm` where their norm is larger."""
-def repeat_interleave(input: Tensor, repeats: Tensor | builtins.int | None = None, dim: builtins.int | None = None, *, output_size: builtins.int | None = None) -> Tensor:  # tdt/_ops/shape/join.py
+def repeat_interleave(input: Tensor, repeats: Tensor | builtins.int | None = None, dim: builtins.int | None = None, *, output_size: builtins.int | None = None) -> Tensor:  # tdt/_ops/shape/repeat.py
     """Each entry along `dim` repeated in place: the same number of times, or each its own number."""
 def reshape(input: Tensor, shape: builtins.int | Sequence[builtins.int]) -> Tensor:  # tdt/_ops/shape/views.py
     """The elements in another shape: a view where possible, else a copy."""
@@ -1309,7 +1309,7 @@ def threshold(input: Tensor, threshold: builtins.float, value: builtins.float, i
     """Each element that is greater than `threshold`; `value` in place of the others."""
 def threshold_(input: Tensor, threshold: builtins.float, value: builtins.float) -> Tensor:  # tdt/_ops/elementwise/piecewise.py
     """In-place version of `threshold`."""
-def tile(input: Tensor, dims: Sequence[builtins.int]) -> Tensor:  # tdt/_ops/shape/join.py
+def tile(input: Tensor, dims: Sequence[builtins.int]) -> Tensor:  # tdt/_ops/shape/repeat.py
     """The tensor copied `dims[d]` times along each dimension, counted from the last."""
 def to_dlpack(tensor: Tensor) -> Any:  # tdt/_core/sharing.py
     """A DLPack capsule on the memory of a tensor, for one call of `from_dlpack`."""

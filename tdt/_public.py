@@ -125,6 +125,7 @@ from tdt._ops.shape.dimensions import *
 from tdt._ops.shape.join import *
 from tdt._ops.shape.memory import *
 from tdt._ops.shape.reorder import *
+from tdt._ops.shape.repeat import *
 from tdt._ops.shape.resize import *
 from tdt._ops.shape.split import *
 from tdt._ops.shape.view_copies import *

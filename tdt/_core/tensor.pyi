@@ -1212,9 +1212,9 @@ class Tensor:
         """Slices along `dim` scaled down to the p-norm `maxnorm` where their norm is larger."""
     def renorm_(self, p: builtins.float, dim: builtins.int, maxnorm: builtins.float) -> Tensor:  # tdt/_ops/reduce/statistics.py
         """In-place version of `renorm`."""
-    def repeat(self, *times: builtins.int | Sequence[builtins.int], repeats: Sequence[builtins.int] | None = None) -> Tensor:  # tdt/_ops/shape/join.py
+    def repeat(self, *times: builtins.int | Sequence[builtins.int], repeats: Sequence[builtins.int] | None = None) -> Tensor:  # tdt/_ops/shape/repeat.py
         """The tensor copied `times[d]` times along each dimension `d`; a method of Tensor."""
-    def repeat_interleave(self, repeats: Tensor | builtins.int | None = None, dim: builtins.int | None = None, *, output_size: builtins.int | None = None) -> Tensor:  # tdt/_ops/shape/join.py
+    def repeat_interleave(self, repeats: Tensor | builtins.int | None = None, dim: builtins.int | None = None, *, output_size: builtins.int | None = None) -> Tensor:  # tdt/_ops/shape/repeat.py
         """Each entry along `dim` repeated in place: the same number of times, or each its own number."""
     @property
     def requires_grad(self) -> builtins.bool:  # tdt/autograd/_variable.py
@@ -1386,7 +1386,7 @@ class Tensor:
         """In-place version of `tanh`."""
     def tensor_split(self, indices_or_sections: builtins.int | Sequence[builtins.int] | Tensor, dim: builtins.int = 0) -> tuple[Tensor, ...]:  # tdt/_ops/shape/split.py
         """Views along `dim`: a number of them of nearly equal size, or split before the given indices."""
-    def tile(self, *times: builtins.int | Sequence[builtins.int], dims: Sequence[builtins.int] | None = None) -> Tensor:  # tdt/_ops/shape/join.py
+    def tile(self, *times: builtins.int | Sequence[builtins.int], dims: Sequence[builtins.int] | None = None) -> Tensor:  # tdt/_ops/shape/repeat.py
         """The tensor copied `times[d]` times along each dimension: `x.tile(2, 1)` or `x.tile((2, 1))`."""
     def to(self, *args: Any, **options: Any) -> Tensor:  # tdt/_ops/shape/memory.py
         """The tensor with another dtype, device or memory format; the tensor itself if nothing changes."""

@@ -16,7 +16,8 @@ from tdt._core.creation import tensor
 from tdt._core.dtype import FLOATING, SCALAR_NAMES
 from tdt._core.tensor import Tensor
 from tdt._kernels import prepares
-from tdt._ops.shape.join import cat, meshgrid, stack
+from tdt._ops.shape.join import cat, stack
+from tdt._ops.shape.repeat import meshgrid
 from tdt.autograd._op import finish, op
 from tdt.autograd._op_table import OPS
 from tdt.autograd._remembered import calls_by_shape
