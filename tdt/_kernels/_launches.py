@@ -152,9 +152,14 @@ def sum_of(parts: np.ndarray) -> np.ndarray:
 def zeros(shape: tuple[int, ...]) -> np.ndarray:
     """Zeros of float32, to which a kernel adds; of a launch that is noted, each time anew."""
     array = np.zeros(shape, np.float32)
-    if WATCH.own() is not None:
-        copy_to(array, np.zeros_like(array))
+    are_zeros(array)
     return array
+
+
+def are_zeros(*arrays: np.ndarray) -> None:
+    """Say that a kernel adds to arrays of zeros: of a launch that is noted, they are that each time anew."""
+    for array in arrays if WATCH.own() is not None else ():
+        copy_to(array, np.zeros_like(array))
 
 
 def all_finite(array: np.ndarray) -> bool:

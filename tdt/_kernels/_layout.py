@@ -15,7 +15,7 @@ from tdt._kernels._code import Code, Value, native
 from tdt._kernels._formulas import BFLOAT16, widen
 from tdt._kernels._intrinsics import transpose8
 from tdt._kernels._jit import jit
-from tdt._kernels._launches import copy_to
+from tdt._kernels._launches import copy_to, words_for
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import parallel, stays_on_caller
 from tdt._kernels._tile import call
@@ -50,7 +50,7 @@ def bordered(x: np.ndarray, size: tuple, start: tuple, groups: int = 1) -> np.nd
             return lines
         return transposed(x, channels, math.prod(shape)).reshape(count * groups, *shape, channels)
     out = np.empty((count * groups, *size, channels), np.float32)
-    kernel, blocks, words, grain, _ = _border((count, channels, *shape), size, start, groups, last, lines.itemsize)
+    kernel, blocks, words, grain = _border((count, channels, *shape), size, start, groups, last, lines.itemsize)
     parallel(kernel, blocks, lines, out, words, grain=grain)
     return out
 
@@ -60,9 +60,7 @@ def prepared_border(x: np.ndarray, size: tuple, start: tuple, groups: int) -> Ca
     count, every, *spatial = x.shape
     channels, shape = every // groups, (count * groups, *size, every // groups)
     if tuple(spatial) != tuple(size) or any(start):
-        kernel, blocks, words, grain, _ = _border(
-            (count, channels, *spatial), size, start, groups, every == 1, x.itemsize
-        )
+        kernel, blocks, words, grain = _border((count, channels, *spatial), size, start, groups, every == 1, x.itemsize)
     elif every == 1:
         return lambda x: x.reshape(shape)
     else:
@@ -127,8 +125,8 @@ def contiguous(x: np.ndarray) -> np.ndarray:
 
 @functools.lru_cache(256)
 def _border(x: tuple, size: tuple, start: tuple, groups: int, last: bool, element: int) -> tuple:
-    """The kernel of `bordered` for x (N, C / groups, *spatial), its pieces of work, its words, how many pieces a thread should at
-    least have, and what the words point into."""
+    """The kernel of `bordered` for x (N, C / groups, *spatial), its pieces of work, its words, and how many of these a thread
+    should at least have."""
     count, channels, *spatial = x
     shape, places = tuple(spatial), math.prod(size)
     inside = all(low >= 0 and low + n <= full for low, n, full in zip(start, shape, size, strict=True))
@@ -139,13 +137,11 @@ def _border(x: tuple, size: tuple, start: tuple, groups: int, last: bool, elemen
     turn = turner(half=element == BFLOAT16.itemsize)
     words = np.array([channels, *ones, *shape, *zeros, *start, *ones, *size, last, turn, groups, element])
     line = size[-1] * channels
-    return _image(), count * groups * places * channels // line, words, -(-COPY // line), None
+    return _image(), count * groups * places * channels // line, words, -(-COPY // line)
 
 
-def _placed_words(
-    channels: int, shape: tuple, size: tuple, start: tuple, element: int
-) -> tuple[np.ndarray, int, tuple[np.ndarray, ...]]:
-    """The words of `_placed`, how many samples a thread should at least have, and what the words point into."""
+def _placed_words(channels: int, shape: tuple, size: tuple, start: tuple, element: int) -> tuple[np.ndarray, int]:
+    """The words of `_placed`, and how many samples a thread should at least have."""
     number = np.arange(math.prod(size)).reshape(size)
     inside = tuple(slice(low, low + n) for low, n in zip(start, shape, strict=True))
     places = number[inside].reshape(-1).copy()
@@ -155,9 +151,18 @@ def _placed_words(
     pixels = len(places)
     together = -(-pixels // -(-pixels // max(MOST_LINES, NEAR // channels)))
     turn = turner("scatter", element == BFLOAT16.itemsize)
-    words = np.array([channels, pixels, together, address_of(places), address_of(edges), len(edges) // 2, number.size, turn,
-                      element])  # fmt: skip
-    return words, -(-COPY // (number.size * channels)), (places, edges)
+    words = (
+        channels,
+        pixels,
+        together,
+        address_of(places),
+        address_of(edges),
+        len(edges) // 2,
+        number.size,
+        turn,
+        element,
+    )
+    return words_for(words, (places, edges)), -(-COPY // (number.size * channels))
 
 
 @functools.lru_cache(256)

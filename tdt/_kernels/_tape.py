@@ -27,7 +27,7 @@ ndarray = np.ndarray
 RECORD = 5
 # Where NumPy's ABI has a ufunc's numbers of inputs and outputs, its loops, their data, how many there are, and their types.
 INPUTS, OUTPUTS, LOOPS, DATA, COUNT, TYPES = 16, 20, 32, 40, 48, 64
-MOST_ROWS = 1 << 12  # calls of a ufunc's inner loop in one launch
+MOST_ROWS = 1 << 14  # calls of a ufunc's inner loop in one launch
 FIRST_ADDRESS, LAST_ADDRESS = 1 << 32, 1 << 47  # between them are addresses, but neither sizes nor floats
 MOST_WORDS = 1 << 13  # of a table of addresses
 LAST_TYPE = 255  # numbers of types that others add to NumPy, as bfloat16, are larger

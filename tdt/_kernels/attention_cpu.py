@@ -24,6 +24,7 @@ from tdt._kernels._code import Code, Value, native
 from tdt._kernels._exponential import exp_of_negative
 from tdt._kernels._formulas import BFLOAT16
 from tdt._kernels._inline import inline
+from tdt._kernels._launches import WATCH, are_zeros
 from tdt._kernels._native import Entry, NativeKernel, vector_width
 from tdt._kernels._pool import parallel
 from tdt._kernels._rows import LANES, allocated, for_each, largest, load, release, store, summed
@@ -66,6 +67,7 @@ def attention_vjp(g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, ma
                   keep: np.ndarray | None, out: np.ndarray, norms: np.ndarray, gq: np.ndarray, gk: np.ndarray,
                   gv: np.ndarray, g_mask: np.ndarray | None, *, causal: bool, scale: float, dropped: float) -> None:  # fmt: skip
     """Add the gradients in q, k and v from `g`, that in `out`, to gq, gk and gv, which are zeros; g_mask gets that in scores."""
+    are_zeros(gq, gk, gv)
     arrays = q, k, v, out, _with_keys(mask, k), keep, g, gq, gk, gv, g_mask
     _run(_backward(vector_width(), q.dtype == BFLOAT16), 1, arrays, norms, causal, scale, dropped)
 
@@ -121,7 +123,7 @@ class _Call:
             arrays = tuple(
                 [np.ascontiguousarray(a) if strided else a for a, strided in zip(arrays, self.strided, strict=True)]
             )
-        if self.units < 2 * self.grain:
+        if self.units < 2 * self.grain and WATCH.trace is None:
             self(0, self.units, norms, *arrays)
         else:
             parallel(self, self.units, norms, *arrays, grain=self.grain)  # type: ignore[arg-type]

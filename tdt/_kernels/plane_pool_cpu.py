@@ -15,6 +15,7 @@ import numpy as np
 
 from tdt._backend.windows import output_sizes
 from tdt._kernels._code import Code, Value, native
+from tdt._kernels._launches import zeros
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import parallel
 from tdt._kernels._registry import prepares
@@ -40,7 +41,7 @@ def max_pool(
 def max_pool_vjp(g: np.ndarray, found: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple,
                  dilation: tuple, ceil_mode: bool) -> np.ndarray:  # fmt: skip
     """The gradient in x: each window gives its own to the first cell that equals the largest, or to its last NaN."""
-    grad = (np.empty if _step(stride) else np.zeros)(x.shape, np.float32)
+    grad = np.empty(x.shape, np.float32) if _step(stride) else zeros(x.shape)
     sizes = _sizes(x.shape[2:], found.shape[2:], kernel, stride, padding, dilation)
     gradient = _gradient_of_maxima(kernel, stride, dilation)
     _run(gradient, found, (np.ascontiguousarray(g), np.ascontiguousarray(found), x, grad), sizes)
@@ -55,11 +56,11 @@ def _(g: np.ndarray, found: np.ndarray, x: np.ndarray, *, kernel: tuple, stride:
     contiguous = g.flags.c_contiguous and found.flags.c_contiguous and x.flags.c_contiguous
     if not contiguous or planes >= 2 * _grain(math.prod(found.shape[2:]), sizes):
         return None
-    empty, shape = np.empty if _step(stride) else np.zeros, x.shape
+    is_written, shape = _step(stride), x.shape
     run = _gradient_of_maxima(kernel, stride, dilation).with_last(planes, *sizes)
 
     def gradient(g: np.ndarray, found: np.ndarray, x: np.ndarray) -> np.ndarray:
-        grad = empty(shape, np.float32)
+        grad = np.empty(shape, np.float32) if is_written else zeros(shape)
         run(g, found, x, grad)
         return grad
 

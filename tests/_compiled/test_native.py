@@ -185,7 +185,7 @@ def test_convolutions_run_without_python(name, some):
 
 
 # Functions with the shapes of their operands: sums of many rows, of rows that are folded as one, and by several blocks; turned
-# operands.
+# operands; kernels that add to zeros, or whose words hold the addresses of tables.
 SUMMED = {
     "linear layer of many rows": (lambda x, w, b: F.linear(x, w, b), (300, 20), (100, 20), (100,)),
     "linear layer of a turned input": (lambda x, w, b: F.linear(x.transpose(0, 1), w, b), (4, 8, 32), (32, 32), (32,)),
@@ -199,6 +199,10 @@ SUMMED = {
     "group norm": (lambda x, w, b: F.group_norm(x, 8, w, b), (4, 16, 16, 16), (16,), (16,)),
     "convolution with a bias": (lambda x, w, b: F.conv2d(x, w, b, 1, 2), (64, 1, 28, 28), (6, 1, 5, 5), (6,)),
     "broadcast operands": (lambda x, w, b: x * w + b, (1001, 3), (3,), (1001, 1)),
+    "attention": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v), *[(2, 3, 20, 8)] * 3),
+    "maxima of lines": (lambda x: F.max_pool1d(x, 4), (2, 3, 50)),
+    "convolution with a border of small images": (lambda x, w: F.conv2d(x, w, None, 2, 1), (4, 8, 8, 8), (16, 8, 4, 4)),
+    "every other pixel of many rows": (lambda x, w: F.conv2d(x, w, None, 2), (16, 32, 32, 4), (16, 32, 1, 1)),
 }
 
 
