@@ -97,17 +97,18 @@ def tensor_of(lib, shape, grad=True):
 
 
 def read(lib, shape, key):
-    """What x[key] is: values, strides, whether it shares memory, gradient and second gradient."""
+    """What x[key] is: values, also of a permuted tensor, strides, whether it shares memory, gradient and second gradient."""
     x = tensor_of(lib, shape)
     part = (x * x)[as_index(key, lib)]
     flat = tensor_of(lib, shape, False)
     view = flat[as_index(key, lib)]
-    strides = strides_of(view)
+    turned = tensor_of(lib, shape[::-1], False).permute(tuple(range(len(shape)))[::-1])[as_index(key, lib)]
+    strides = strides_of(view), [s for s, n in zip(strides_of(turned), turned.shape, strict=True) if n > 1]
     flat.fill_(-7)
     shares = bool(view.numel()) and bool((view == -7).all())
     weights = tensor_of(lib, part.shape, False) + 1
     first = lib.autograd.grad((part * part * weights).sum(), x, create_graph=True)[0]
-    return part.detach(), strides, shares, first.detach(), lib.autograd.grad((first * first).sum(), x)[0]
+    return part.detach(), turned, strides, shares, first.detach(), lib.autograd.grad((first * first).sum(), x)[0]
 
 
 def value_of(rng, shape):
@@ -130,16 +131,17 @@ def value_of(rng, shape):
 
 
 def write(lib, shape, key, value):
-    """x after x[key] = value, and the gradients of both."""
-    x = tensor_of(lib, shape)
+    """x after x[key] = value, recorded and not, and the gradients of both."""
+    x, plain = tensor_of(lib, shape), tensor_of(lib, shape, False)
     y, v = x * x, value(lib)
     y[as_index(key, lib)] = v
+    plain[as_index(key, lib)] = v.detach() if isinstance(v, lib.Tensor) else v
     inputs = [x] + [v] * (isinstance(v, lib.Tensor) and v.requires_grad)
     weights = tensor_of(lib, shape, False) + 1
     grads = lib.autograd.grad((y * y * weights).sum(), inputs, create_graph=True, allow_unused=True)
     left = [g for g in grads if g is not None and g.requires_grad]
     again = lib.autograd.grad(sum((g * g).sum() for g in left), inputs, allow_unused=True) if left else ()
-    return y.detach(), [None if g is None else g.detach() for g in grads], [g for g in again if g is not None]
+    return y.detach(), plain, [None if g is None else g.detach() for g in grads], [g for g in again if g is not None]
 
 
 def target_shape(shape, key):
@@ -511,3 +513,18 @@ def test_repeated_lookups_take_the_rows_that_numpy_takes(rows, shape):
             for _ in range(3):
                 with pytest.raises(IndexError):
                     tdt.nn.functional.embedding(tdt.from_numpy(index), x)
+
+
+@pytest.mark.parametrize("value", [True, False, 0, 1, 127, 128, -1, 70_000, 3 << 40, 2.5, float("nan")])
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int32", "int64", "float16", "float64", "complex64"])
+def test_numbers_written_by_an_index_become_what_they_become_in_pytorch(dtype, value):
+    def written(lib):
+        x = lib.zeros(3, 4, dtype=getattr(lib, dtype))
+        at = lib.tensor([2, 0])
+        for key in (0, lib.tensor(1), at, x[:, 1] == 0, (at, 1), (slice(1, None), at), (..., x[0] == 0)):
+            x[key] = value
+        return x
+
+    (ours, our_error), (theirs, their_error) = (attempt(written, lib) for lib in (tdt, torch))
+    assert error_difference(our_error, their_error) is None
+    assert their_error is not None or difference(ours, theirs) is None

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend, _kernels
-from tdt._backend.layout import in_order
+from tdt._backend.layout import in_order, is_descending
 from tdt._backend.scatter import add_at
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
@@ -130,6 +130,8 @@ def _index(xp: ModuleType, x: Any, *tensors: Any, dims: tuple[int, ...]) -> Any:
         return picked
     # PyTorch orders the result's memory as that of x without the indexed dimensions, and then as that of the indices.
     rest = [s for d, s in enumerate(x.strides) if d not in dims]
+    if all(t.shape == tensors[0].shape and t.flags.c_contiguous for t in tensors) and is_descending(tuple(rest)):
+        return xp.ascontiguousarray(picked)
     place = dims[0] if dims[-1] - dims[0] + 1 == len(dims) else 0
     strides = [*rest[:place], *[0] * (picked.ndim - len(rest)), *rest[place:]]
     strided = _backend.as_strided(x, picked.shape, strides)

@@ -13,12 +13,13 @@ from tdt import _backend
 from tdt._core import dtype as _dtype
 from tdt._core.aliases import Number
 from tdt._core.float8 import astype
-from tdt._core.from_data import LARGE, fill_number
+from tdt._core.from_data import fill_number
 from tdt._core.methods import method
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor, alias, wrap
 from tdt._ops.elementwise.select import _copy, _fill
 from tdt._ops.index.by_tensors import _fitted, _index, _index_mask, _integers, index, index_put_
+from tdt._ops.index.direct import picked_at, picked_by, plain_spec, range_of, set_directly, width
 from tdt._ops.shape.views import ALL_OF, decoded, expand, slice_view
 from tdt.autograd._arrays import unrecorded
 from tdt.autograd._dispatch import view_of
@@ -27,7 +28,6 @@ from tdt.autograd._inplace import is_plain, write
 __all__: list[str] = []  # methods of tensors alone
 
 BASIC = (int, slice, type(None), type(...))
-PLAIN = {int, type(None)}
 MORE_THAN_NUMBERS = (Tensor, Sequence, np.ndarray, slice, type(None), type(...))
 
 
@@ -35,6 +35,9 @@ MORE_THAN_NUMBERS = (Tensor, Sequence, np.ndarray, slice, type(None), type(...))
 def getitem(x: Tensor, key: Any) -> Tensor:
     """x[key], for any mix of integers, slices, None, Ellipsis, tensors, sequences and bools."""
     kind = key.__class__
+    if kind is Tensor and not key._a.ndim:
+        key = _part(x, key)
+        kind = key.__class__
     if kind is int:
         shape = x._a.shape
         if not shape or not -shape[0] <= key < shape[0]:
@@ -44,25 +47,32 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     if kind is slice:
         if not x._a.ndim:
             raise IndexError("slice() cannot be applied to a 0-dim tensor.")
-        return view_of(slice_view, x, {"spec": (_range(key), ...)}, operator.getitem, (key, ...))
-    if kind is Tensor and (picked := _picked(x, key)) is not None:
+        return view_of(slice_view, x, {"spec": (range_of(key), ...)}, operator.getitem, (key, ...))
+    if kind is Tensor and (picked := _at_tensor(x, key)) is not None:
         return picked
-    if kind is Tensor and key._a.dtype == np.int64 and key._a.ndim and x._a.ndim:
-        return _index(x, key, dims=(0,))
-    if kind is Tensor and (masked := _masked(x, key)) is not None:
-        return masked
     if key is None or key is ...:
         key, kind = (key,), tuple
     if kind is tuple:
-        if (spec := _plain(x._a.shape, key)) is not None:
+        if (spec := plain_spec(x._a.shape, key)) is not None:
             key = key if ... in key else (*key, ...)
             return view_of(slice_view, x, {"spec": spec}, operator.getitem, key)
-        if key[-1].__class__ is Tensor and (picked := _picked_at(x, key)) is not None:
+        if (picked := picked_at(x, key)) is not None:
             return picked
         if len(key) <= x._a.ndim and all(k.__class__ is Tensor and k._a.dtype == np.int64 and k._a.ndim for k in key):
             return _index(x, *key, dims=tuple(range(len(key))))
     viewed, indices = parse(x, key)
     return viewed if indices is None else index(viewed, indices)
+
+
+def _at_tensor(x: Tensor, key: Tensor) -> Tensor | None:
+    """x[key] for integers, or a mask, of one dimension or more; None for what `parse` takes apart."""
+    if (picked := picked_by(x, key)) is not None:
+        return picked
+    if key._a.dtype == np.int64 and key._a.ndim and x._a.ndim:
+        return _index(x, key, dims=(0,))
+    if not x._a.flags.c_contiguous and (picked := picked_at(x, (key,))) is not None:
+        return picked
+    return _masked(x, key)
 
 
 def _masked(x: Tensor, key: Tensor) -> Tensor | None:
@@ -77,90 +87,12 @@ def _masked(x: Tensor, key: Tensor) -> Tensor | None:
     return _index(x, *[alias(places, None, key._st) for places in mask.nonzero()], dims=tuple(range(ndim)))
 
 
-def _picked(x: Tensor, key: Tensor) -> Tensor | None:
-    """x[key] for contiguous NumPy tensors and integers or a mask, where nothing is recorded; None for all others."""
-    record = state.fast_record
-    if record is None or (record and (x._edge is not None or (x._view is not None and x._view.base._edge is not None))):
-        return None
-    a, k = x._a, key._a
-    if a.__class__ is not np.ndarray or k.__class__ is not np.ndarray or not a.flags.c_contiguous or not a.ndim:
-        return None
-    if (
-        k.ndim
-        and k.flags.c_contiguous
-        and (k.dtype == np.int64 or (k.dtype == np.bool_ and k.shape == a.shape[: k.ndim]))
-    ):
-        try:
-            return wrap(a[k])
-        except IndexError:  # of which `index` says more
-            return None
-    return None
-
-
-def _picked_at(x: Tensor, key: tuple) -> Tensor | None:
-    """x[key] for contiguous NumPy tensors, and tensors of integers after whole dimensions, where nothing is recorded.
-
-    None for all others.
-    """
-    record = state.fast_record
-    if record is None or (record and (x._edge is not None or (x._view is not None and x._view.base._edge is not None))):
-        return None
-    a = x._a
-    if a.__class__ is not np.ndarray or not a.flags.c_contiguous:
-        return None
-    whole: list[Any] = []
-    places: list[Any] = []
-    for k in key:
-        if k.__class__ is slice and not places and k.start is None and k.stop is None and k.step is None:
-            whole.append(k)
-            continue
-        i = k._a if k.__class__ is Tensor else None
-        if i.__class__ is not np.ndarray or i.dtype != np.int64 or not i.ndim or not i.flags.c_contiguous:
-            return None
-        if whole and places and i.shape != places[0].shape:
-            return None
-        places.append(i)
-    try:
-        picked = a[(*whole, *places)]
-    except IndexError:  # of which `index` says more
-        return None
-    if whole:
-        return wrap(np.ascontiguousarray(picked))
-    return wrap(picked) if picked.flags.c_contiguous else None
-
-
-def _plain(shape: tuple[int, ...], key: tuple) -> tuple | None:
-    """The spec of a key of integers in range, slices, None and one Ellipsis; None for any other, which `parse` takes apart."""
-    spec: list[Any] = []
-    d, ndim, expanded = 0, len(shape), False
-    for k in key:
-        kind = k.__class__
-        if k is None:
-            spec.append(None)
-        elif k is ... and not expanded:
-            expanded, rest = True, ndim - sum([k is not None and k is not ... for k in key])
-            if rest < 0:
-                return None
-            spec += (ALL_OF,) * rest
-            d += rest
-        elif d >= ndim or (kind is not int and kind is not slice):
-            return None
-        else:
-            if kind is slice:
-                whole = k.start is None and k.stop is None and k.step is None
-                spec.append(ALL_OF if whole else _range(k))
-            elif -shape[d] <= k < shape[d]:
-                spec.append(k)
-            else:
-                return None
-            d += 1
-    return (*spec, ...)
-
-
 @method("__setitem__")
 def setitem(x: Tensor, key: Any, value: Any) -> None:
     """x[key] = value, with value broadcast and converted."""
-    if is_plain(x) and _set_directly(x, key, value):
+    if key.__class__ is Tensor and not key._a.ndim:
+        key = _part(x, key)
+    if is_plain(x) and set_directly(x, key, value):
         return
     if not isinstance(value, (Tensor, bool, int, float, complex)):
         raise TypeError(
@@ -188,59 +120,6 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     elif value.dtype is not x.dtype and value._a.size == 1 and _is_one_mask(x, key):  # as masked_fill, it converts
         value = value.to(x.dtype)
     index_put_(viewed, indices, value)
-
-
-def _set_directly(x: Tensor, key: Any, value: Any) -> bool:
-    """Write to the elements that integers and slices name: a number that fits, or a tensor of their shape and dtype.
-
-    Returns: False, with nothing done, for all others.
-    """
-    a = x._a
-    if key.__class__ is Tensor:
-        return _set_at(x, key, value)
-    spec = _plain(a.shape, key if key.__class__ is tuple else (key,))
-    if spec is None:
-        return False
-    if value.__class__ is Tensor:
-        view = a[decoded(spec)]
-        if not is_plain(value) or value._a.dtype is not a.dtype or value._a.shape != view.shape:
-            return False
-        view[...] = value._a
-    elif _fits(value, a):
-        a[decoded(spec)] = value
-    else:
-        return False
-    x._st.bump_version()
-    return True
-
-
-def _fits(value: Any, a: Any) -> bool:
-    """Whether a Python number can be written to an array as it is."""
-    return value.__class__ in (float, int) and a.dtype.kind == "f" and a.dtype.itemsize >= 4 and -LARGE < value < LARGE
-
-
-def _set_at(x: Tensor, key: Tensor, value: Any) -> bool:
-    """As `_set_directly`, to the elements that a mask or a tensor of integers names."""
-    a, k = x._a, key._a
-    if k.__class__ is not np.ndarray or not k.ndim or not a.ndim or key._st is x._st:
-        return False
-    if not (k.dtype == np.bool_ and k.shape == a.shape[: k.ndim]) and k.dtype != np.int64:
-        return False
-    if value.__class__ is Tensor:
-        v = value._a
-        if k.dtype != np.int64 or v.shape != k.shape + a.shape[1:] or not is_plain(value):
-            return False
-        if v.dtype is not a.dtype or value._st is x._st:
-            return False
-        value = v
-    elif not _fits(value, a):
-        return False
-    try:
-        a[k] = value
-    except IndexError:  # of which `index_put_` says more
-        return False
-    x._st.bump_version()
-    return True
 
 
 def _names_all(x: Tensor, key: Any) -> bool:
@@ -277,21 +156,11 @@ def _place(i: Any, shape: tuple[int, ...], d: int, position: int = 0) -> int:
     return i
 
 
-def _range(key: slice) -> tuple[Any, Any, Any]:
-    """A slice as a hashable triple of ints; ValueError for a step that is not positive."""
-    start, stop, step = key.start, key.stop, key.step
-    if start.__class__ not in PLAIN or stop.__class__ not in PLAIN or step.__class__ not in PLAIN:
-        start, stop, step = [None if v is None else operator.index(v) for v in (start, stop, step)]
-    if step is not None and step <= 0:
-        raise ValueError("step must be greater than zero")
-    return start, stop, step
-
-
 def parse(x: Tensor, key: Any) -> tuple[Tensor, list[Tensor | None] | None]:
     """The view that the basic parts of `key` select, and the tensors that index it (None: a dimension left whole)."""
     parts = [_part(x, k) for k in _tuple_of(key)]
     shape = x._a.shape
-    used = sum(_width(p) for p in parts)
+    used = sum(width(p) for p in parts)
     if used > len(shape):
         if not shape and used == 1 and isinstance(parts[0], int):
             _place(0, shape, 0)
@@ -312,7 +181,7 @@ def parse(x: Tensor, key: Any) -> tuple[Tensor, list[Tensor | None] | None]:
             spec.append(_place(p, shape, d, position))
             d += 1
         elif isinstance(p, slice):
-            spec.append(_range(p))
+            spec.append(range_of(p))
             indices.append(None)
             d += 1
         elif p.dtype is _dtype.bool and not p.ndim:  # True and False add a dimension that is kept or emptied
@@ -325,8 +194,12 @@ def parse(x: Tensor, key: Any) -> tuple[Tensor, list[Tensor | None] | None]:
             d += len(found)
     basic = all(e == ALL_OF for e in spec)
     has_tensors = any(i is not None for i in indices)
-    viewed = x if basic and has_tensors else slice_view(x, spec=(*spec, ...))
+    viewed = x if basic and has_tensors else _sliced(x, (*spec, ...))
     return viewed, indices if has_tensors else None
+
+
+def _sliced(x: Tensor, spec: tuple) -> Tensor:
+    return view_of(slice_view, x, {"spec": spec}, operator.getitem, decoded(spec))
 
 
 def _tuple_of(key: Any) -> tuple:
@@ -338,15 +211,6 @@ def _tuple_of(key: Any) -> tuple:
         warnings.warn(message, stacklevel=4)
         return tuple(key)
     return (key,)
-
-
-def _width(p: Any) -> int:
-    """How many dimensions one part of a key takes up."""
-    if p is None or p is ...:
-        return 0
-    if isinstance(p, Tensor) and p.dtype in (_dtype.bool, _dtype.uint8):
-        return p.ndim
-    return 1
 
 
 def _part(x: Tensor, k: Any) -> Any:

@@ -47,8 +47,11 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
             [2]])
     """
     tensor_argument("nonzero", input)
-    if as_tuple and out is None and input._a.ndim and unrecorded(input):
-        return tuple([wrap(np.ascontiguousarray(places)) for places in input._a.nonzero()])
+    if out is None and input._a.ndim and unrecorded(input):
+        columns = input._a.nonzero()
+        if as_tuple:
+            return tuple([wrap(np.ascontiguousarray(places)) for places in columns])
+        return wrap((columns[0].reshape(1, -1) if len(columns) == 1 else np.stack(columns)).T)
     if out is not None:
         tensor_argument("nonzero", out, "out")
         if as_tuple:

@@ -1,0 +1,252 @@
+"""Reads and writes by square brackets that are not recorded, of NumPy tensors at the usual keys, without an op."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from tdt._core import dtype as _dtype
+from tdt._core.from_data import LARGE
+from tdt._core.mode import state
+from tdt._core.tensor import Tensor, wrap
+from tdt._ops.shape.views import ALL_OF, WHOLE, decoded
+from tdt.autograd._inplace import is_plain
+
+PLAIN = {int, type(None)}
+INT64 = np.dtype(np.int64)
+
+
+def picked_by(x: Tensor, key: Tensor) -> Tensor | None:
+    """x[key] for contiguous NumPy tensors and integers or a mask, where nothing is recorded; None for all others."""
+    record = state.fast_record
+    if record is None or (record and (x._edge is not None or (x._view is not None and x._view.base._edge is not None))):
+        return None
+    a, k = x._a, key._a
+    if a.__class__ is not np.ndarray or k.__class__ is not np.ndarray or not a.flags.c_contiguous or not a.ndim:
+        return None
+    if (
+        k.ndim
+        and k.flags.c_contiguous
+        and (k.dtype == np.int64 or (k.dtype == np.bool_ and k.shape == a.shape[: k.ndim]))
+    ):
+        try:
+            return wrap(a[k])
+        except IndexError:  # of which `index` says more
+            return None
+    return None
+
+
+def picked_at(x: Tensor, key: tuple) -> Tensor | None:
+    """x[key] for NumPy tensors, and keys with tensors that `_in_two_steps` takes, where nothing is recorded; else None."""
+    record, a = state.fast_record, x._a
+    if record is None or (record and (x._edge is not None or (x._view is not None and x._view.base._edge is not None))):
+        return None
+    if a.__class__ is not np.ndarray or (steps := _in_two_steps(a.shape, key)) is None:
+        return None
+    part = a if steps[0] is None else a[steps[0]]
+    places = [k for k in steps[1] if k is not WHOLE]
+    if not part.size or not _descends(part, steps[1]):
+        return None
+    if len(places) > 1 and any(k.shape != places[0].shape or k.dtype == np.bool_ for k in places):
+        return None
+    try:
+        picked = part[steps[1]]
+    except IndexError:  # of which `index` says more
+        return None
+    return wrap(picked if picked.flags.c_contiguous else np.ascontiguousarray(picked))
+
+
+def _descends(a: Any, key: tuple) -> bool:
+    """Whether the dimensions that a key of tensors and WHOLE leaves whole lie in memory in their order, each in steps."""
+    d, dims = 0, []
+    for k in key:
+        if k is WHOLE:
+            dims.append(d)
+        d += 1 if k is WHOLE or k.dtype is INT64 else k.ndim
+    before = 1 << 62
+    for whole in (*dims, *range(d, a.ndim)):
+        step = a.strides[whole]
+        if not 0 < step <= before or (step == before and a.shape[whole] > 1):
+            return False
+        before = step
+    return True
+
+
+def _in_two_steps(shape: tuple[int, ...], key: tuple) -> tuple[tuple | None, tuple] | None:
+    """Two NumPy indices for a key of integers, slices, None, one Ellipsis, and tensors of int64 or bools, at least one.
+
+    Returns:
+        An index that takes a view, None where the view is the whole array, and one that picks entries of the view. NumPy
+        would count an integer among the tensors. None for any other key, which `parse` takes apart.
+    """
+    first: list[Any] = []
+    second: list[Any] = []
+    d, basic, tensors, expanded = 0, False, False, False
+    for k in key:
+        kind = k.__class__
+        if kind is Tensor:
+            i = k._a
+            if i.__class__ is not np.ndarray or not i.ndim or not i.flags.c_contiguous:
+                return None
+            n, tensors = 1, True
+            if i.dtype is not INT64:
+                n = i.ndim
+                if i.dtype != np.bool_ or i.shape != shape[d : d + n]:
+                    return None
+            first += (WHOLE,) * n
+            second.append(i)
+            d += n
+        elif kind is slice:
+            if k.start is None and k.stop is None and k.step is None:
+                k = WHOLE
+            elif k.step is not None and (k.step.__class__ is not int or k.step <= 0):
+                return None
+            basic = basic or k is not WHOLE
+            first.append(k)
+            second.append(WHOLE)
+            d += 1
+        elif k is None:
+            basic = True
+            first.append(None)
+            second.append(WHOLE)
+        elif kind is int:
+            if d >= len(shape) or not -shape[d] <= k < shape[d]:
+                return None
+            basic = True
+            first.append(k)
+            d += 1
+        elif k is ... and not expanded:
+            expanded, rest = True, len(shape) - sum(map(width, key))
+            first += (WHOLE,) * rest
+            second += (WHOLE,) * rest
+            d += rest
+        else:
+            return None
+    return (tuple(first) if basic else None, tuple(second)) if tensors and d <= len(shape) else None
+
+
+def plain_spec(shape: tuple[int, ...], key: tuple) -> tuple | None:
+    """The spec of a key of integers in range, slices, None and one Ellipsis; None for any other, which `parse` takes apart."""
+    spec: list[Any] = []
+    d, ndim, expanded = 0, len(shape), False
+    for k in key:
+        kind = k.__class__
+        if k is None:
+            spec.append(None)
+        elif k is ... and not expanded:
+            expanded, rest = True, ndim - sum([k is not None and k is not ... for k in key])
+            if rest < 0:
+                return None
+            spec += (ALL_OF,) * rest
+            d += rest
+        elif d >= ndim or (kind is not int and kind is not slice):
+            return None
+        else:
+            if kind is slice:
+                whole = k.start is None and k.stop is None and k.step is None
+                spec.append(ALL_OF if whole else range_of(k))
+            elif -shape[d] <= k < shape[d]:
+                spec.append(k)
+            else:
+                return None
+            d += 1
+    return (*spec, ...)
+
+
+def range_of(key: slice) -> tuple[Any, Any, Any]:
+    """A slice as a hashable triple of ints; ValueError for a step that is not positive."""
+    start, stop, step = key.start, key.stop, key.step
+    if start.__class__ not in PLAIN or stop.__class__ not in PLAIN or step.__class__ not in PLAIN:
+        start, stop, step = [None if v is None else operator.index(v) for v in (start, stop, step)]
+    if step is not None and step <= 0:
+        raise ValueError("step must be greater than zero")
+    return start, stop, step
+
+
+def width(p: Any) -> int:
+    """How many dimensions one part of a key takes up."""
+    if p is None or p is ...:
+        return 0
+    if isinstance(p, Tensor) and p.dtype in (_dtype.bool, _dtype.uint8):
+        return p.ndim
+    return 1
+
+
+def set_directly(x: Tensor, key: Any, value: Any) -> bool:
+    """Write to the elements that integers and slices name: a number that fits, or a tensor of their shape and dtype.
+
+    Returns: False, with nothing done, for all others.
+    """
+    a = x._a
+    if key.__class__ is Tensor:
+        return _set_at(x, key, value)
+    key = key if key.__class__ is tuple else (key,)
+    spec = plain_spec(a.shape, key)
+    if spec is None:
+        return _set_in_two_steps(x, key, value)
+    if value.__class__ is Tensor:
+        view = a[decoded(spec)]
+        if not is_plain(value) or value._a.dtype is not a.dtype or value._a.shape != view.shape:
+            return False
+        view[...] = value._a
+    elif _fits(value, a):
+        a[decoded(spec)] = value
+    else:
+        return False
+    x._st.bump_version()
+    return True
+
+
+def _set_at(x: Tensor, key: Tensor, value: Any) -> bool:
+    """As `_set_directly`, to the elements that a mask or a tensor of integers names."""
+    a, k = x._a, key._a
+    if k.__class__ is not np.ndarray or not k.ndim or not a.ndim or key._st is x._st:
+        return False
+    if not (k.dtype == np.bool_ and k.shape == a.shape[: k.ndim]) and k.dtype != np.int64:
+        return False
+    if value.__class__ is Tensor:
+        v = value._a
+        if k.dtype != np.int64 or v.shape != k.shape + a.shape[1:] or not is_plain(value):
+            return False
+        if v.dtype is not a.dtype or value._st is x._st:
+            return False
+        value = v
+    elif not _fits(value, a):
+        return False
+    try:
+        a[k] = value
+    except IndexError:  # of which `index_put_` says more
+        return False
+    x._st.bump_version()
+    return True
+
+
+def _set_in_two_steps(x: Tensor, key: tuple, value: Any) -> bool:
+    """As `_set_directly`, to the elements that keys with tensors name."""
+    a = x._a
+    if (steps := _in_two_steps(a.shape, key)) is None or any(k.__class__ is Tensor and k._st is x._st for k in key):
+        return False
+    if value.__class__ is Tensor:
+        if not is_plain(value) or value._a.dtype is not a.dtype or value._st is x._st:
+            return False
+        value = value._a
+    elif not _fits(value, a):
+        return False
+    try:
+        (a if steps[0] is None else a[steps[0]])[steps[1]] = value
+    except (IndexError, ValueError):  # of which `index_put_` says more
+        return False
+    x._st.bump_version()
+    return True
+
+
+def _fits(value: Any, a: Any) -> bool:
+    """Whether NumPy writes a Python number to an array as PyTorch does: without rounding it, or an error."""
+    kind, dtype = value.__class__, a.dtype
+    if kind is bool:
+        return dtype.kind in "bifu"
+    if dtype.kind == "f":
+        return kind in (float, int) and dtype.itemsize >= 4 and -LARGE < value < LARGE
+    return kind is int and (-LARGE < value < LARGE if dtype == np.int64 else dtype.kind in "iu" and 0 <= value < 128)
