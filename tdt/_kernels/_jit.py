@@ -51,7 +51,7 @@ class Kernel(Compilable):
         signature: list[Any] = []
         words: list[Any] = []
         for value in args:
-            kind = type(value)
+            kind = value.__class__  # that of an array, too, whose use is noted for a tape
             if kind is np.ndarray:
                 signature.append((value.dtype, value.ndim, value.flags.c_contiguous))
                 # Numba's array struct: owner and parent (none), elements, bytes an element, address, shape, strides.

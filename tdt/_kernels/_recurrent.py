@@ -8,18 +8,16 @@ row stays in the cache.
 
 from __future__ import annotations
 
-import ctypes
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tdt._kernels import _pack
-from tdt._kernels._addresses import address_of
+from tdt._kernels._code import Code, Value, native
 from tdt._kernels._jit import Kernel, jit
 from tdt._kernels._pool import parallel
-from tdt._kernels._tile import GRAIN, Shape, address, place, rates, tile
+from tdt._kernels._tile import GRAIN, Shape, address, call, place, rates, tile
 
 BLOCK = 8  # samples: few, so that small batches too are shared among threads
 LARGE = 1 << 18  # weights that fill a level-two cache: blocks of twice as many samples use them while they are cached
@@ -61,11 +59,6 @@ def _tiles() -> tuple[Shape, np.ndarray]:
     return shape, np.array([*functions, shape.rows, shape.columns])
 
 
-@functools.cache
-def _packer(form: str, shape: Shape) -> Callable[..., None]:
-    return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(_pack.WORDS))(_pack.packer(form, shape.columns, shape.width))
-
-
 def packed(w: np.ndarray, shape: Shape) -> np.ndarray:
     """Weights (inside, outside) in panels of a tile's columns."""
     depth, columns = w.shape
@@ -73,9 +66,16 @@ def packed(w: np.ndarray, shape: Shape) -> np.ndarray:
         w = np.ascontiguousarray(w)
     lines = w.flags.c_contiguous
     panels = np.empty(-(-columns // shape.columns) * shape.columns * depth, np.float32)
-    pack = _packer("lines" if lines else "columns", shape)
-    pack(address_of(w), columns if lines else depth, depth, address_of(panels), 0, columns)
+    pack = _pack.packer("lines" if lines else "columns", shape.columns, shape.width)
+    _packs().run(1, (w, panels), columns if lines else depth, depth, columns, pack)
     return panels
+
+
+@native("qqqqqq", vectorize=False)
+def _packs(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    """Weights, panels; elements from line to line, the terms of a sum, columns; the address of a packer."""
+    w, panels, step, depth, columns, pack = arguments
+    call(code, pack, w, step, depth, panels, 0, columns)
 
 
 @jit

@@ -12,6 +12,7 @@ import pytest
 import tdt
 from tdt import nn
 from tdt._compiled import native, trials
+from tdt._kernels import _jit, _native, _tape
 from tdt.nn import functional as F
 
 pytestmark = pytest.mark.skipif(not tdt.backends.kernels.enabled(), reason="portable code launches nothing")
@@ -226,6 +227,17 @@ def test_sums_within_kernels_run_without_python(name, monkeypatch):
             assert own.detach().numpy().tobytes() == other.detach().numpy().tobytes()
     assert len(natives(compiled)) == 2
     assert all(isinstance(step, native._Launched) for program in natives(compiled) for step in program.steps)
+
+
+def test_kernels_take_watched_arrays_as_others(monkeypatch):
+    kernel, keys = _jit.Kernel(lambda first, last, x: None), []
+    monkeypatch.setattr(
+        kernel, "_load", lambda key: keys.append(key) or _native.Entry(None, 0, lambda *words: bytes(8))
+    )
+    x = np.zeros((2, 3), np.float32)
+    kernel.prepare((x, 1, True))
+    kernel.prepare((x.view(_tape.Watched), 1, True))
+    assert keys[0] == keys[1]
 
 
 def test_moves_of_elements_are_copies():
