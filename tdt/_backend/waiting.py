@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -50,10 +50,30 @@ def ends_by_formula(function: Function) -> Function:
     return function
 
 
-def takes_numbers(function: Function) -> Function:
-    """Decorate an array-level rule to which numbers are as arrays: its kernel takes them as arguments, not as constants."""
-    function.takes_numbers = True  # type: ignore[attr-defined]
+def takes_numbers(function: Function, but: Container[float] = ()) -> Function:
+    """Decorate an array-level rule, or its formula, to which numbers are as arrays: its kernel takes them as arguments.
+
+    Args:
+        but: numbers for which it is another formula, of which they are constants.
+    """
+    function.constants = but  # type: ignore[attr-defined]
     return function
+
+
+class _Every:
+    """All numbers are in it."""
+
+    def __contains__(self, number: object) -> bool:
+        return True
+
+
+def constants_of(function: Callable[..., Any]) -> Container[float]:
+    """The numbers that are part of a function's kernel: all, unless it is marked by `takes_numbers`."""
+    found: Container[float] = getattr(function, "constants", EVERY)
+    return found
+
+
+EVERY = _Every()
 
 
 def repeatable(function: Function) -> Function:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,11 +30,11 @@ class Elementwise:
     It takes the operands that `generated.Elementwise` takes of NumPy.
 
     Args:
-        has_constants: numbers are part of the formula, as it may depend on them: `x ** 2` is a product.
+        constants: numbers that are part of the formula, as it depends on them: `x ** 2` is a product.
     """
 
-    def __init__(self, name: str, formula: Callable[..., Any], has_constants: bool = False):
-        self.name, self.formula, self.has_constants = re.sub(r"\W", "_", name), formula, has_constants
+    def __init__(self, name: str, formula: Callable[..., Any], constants: Container[float] = ()):
+        self.name, self.formula, self.constants = re.sub(r"\W", "_", name), formula, constants
         self.functions: dict[tuple, Callable[..., Any] | None] = {}
 
     def __call__(self, arrays: Sequence[Any], attributes: dict[str, Any], out: Any = None) -> Any:
@@ -44,7 +44,7 @@ class Elementwise:
         numbers: list[float] = []
         for a in arrays:
             kind = a.__class__
-            if kind in NUMBERS and not self.has_constants:
+            if kind in NUMBERS and a not in self.constants:
                 key.append(kind)
                 numbers.append(a)
             elif kind in NUMBERS or not hasattr(a, "dtype"):
@@ -54,7 +54,7 @@ class Elementwise:
                 tensors.append(a)
         if attributes:
             for value in attributes.values():
-                if value.__class__ in NUMBERS and not self.has_constants:
+                if value.__class__ in NUMBERS and value not in self.constants:
                     key.append(NUMBERS)
                     numbers.append(value)
                 else:
@@ -78,14 +78,14 @@ class Elementwise:
         if OTHER in letters or len(stored) != 1:
             return None
         (result,) = stored
-        expressions: list[Any] = [*operands] if self.has_constants else [None] * len(operands)
+        expressions: list[Any] = [*operands]
         places = [k for k, letter in enumerate(letters) if letter in STORED]
-        numbers = [] if self.has_constants else [k for k, letter in enumerate(letters) if letter == NUMBER]
+        numbers = [k for k, letter in enumerate(letters) if letter == NUMBER and operands[k] not in self.constants]
         for k, place in enumerate(places + numbers):
             expressions[place] = Expression("input", k, logical=letters[place] == "?")
         values, count = dict(attributes), len(places) + len(numbers)
         for name, value in attributes.items():
-            if value.__class__ in NUMBERS:
+            if value.__class__ in NUMBERS and value not in self.constants:
                 values[name] = Expression("input", count)
                 count += 1
         try:
@@ -97,7 +97,7 @@ class Elementwise:
         target = ("?" if output.logical else result) if out is None else LETTERS.get(out.dtype)
         if target is None or (output.logical and target != "?"):
             return None
-        if self.has_constants and output.op == "input" and out is None:
+        if self.constants and output.op == "input" and out is None:
             return lambda arrays, numbers, out: arrays[output.args[0]]
         types = "".join([letters[place] for place in places]) + target
         return _Function(Formula(self.name, output, types, count - len(places)))

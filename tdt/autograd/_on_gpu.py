@@ -13,7 +13,7 @@ import numpy as np
 
 from tdt import _backend
 from tdt._backend.layout import lies_in_order
-from tdt._backend.waiting import CURRENT, deferring, launch_waiting, refuse_program, stop_deferring
+from tdt._backend.waiting import CURRENT, constants_of, deferring, launch_waiting, refuse_program, stop_deferring
 from tdt._core.sparse import SparseCOO
 from tdt._kernels._registry import SWITCHES
 
@@ -32,7 +32,7 @@ def form_of(op: Op) -> Form | None:
     if op.formula or op.kernels:
         return None
     if "forward" in op.traced:
-        return Elementwise(op.name, op.traced["forward"], has_constants=True)
+        return Elementwise(op.name, op.traced["forward"], constants_of(op.traced["forward"]))
     if op.lower is not None:
         formula, _, _ = op.lower.formula  # type: ignore[attr-defined]
         return Elementwise(op.name, functools.partial(formula, **op.defaults))
@@ -91,11 +91,11 @@ def rule_on_gpu(op: Op, name: str | None, function: Callable[..., Any]) -> Calla
         return _launching(function)
     from tdt._kernels.formula_gpu import Elementwise
 
+    constants = constants_of(function if traced is None else traced)
     takes_xp = op.rules[name].fast_params[:1] == ("xp",)  # type: ignore[index]
     if traced is None:
         traced = (lambda xp, *args: function(xp, *args)) if takes_xp else (lambda xp, *args: function(*args))
-    constants = not hasattr(function, "takes_numbers")
-    kernel = Elementwise(f"{op.name}_{name}_gradient", traced, has_constants=constants)
+    kernel = Elementwise(f"{op.name}_{name}_gradient", traced, constants)
 
     def rule(*values: Any) -> Any:
         arrays = values[1:] if takes_xp else values

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt._backend.waiting import takes_numbers
 from tdt._core import dtype as _dtype
 from tdt._core.from_data import fill_number
 from tdt._core.methods import method
@@ -147,7 +148,10 @@ def _traced_slope(xp: Any, g: Any, x: Any, y: Any) -> Any:
     return _slope_of_base(xp, g, x, as_number(y))
 
 
-_pow.traced.update(forward=_traced, x=_traced_slope)
+_pow.traced.update(
+    forward=takes_numbers(_traced, {1, 2, *PRODUCTS}),
+    x=takes_numbers(_traced_slope, {0, 1, *SLOPES, *(n + 1 for n in PRODUCTS)}),
+)
 
 _pow.fast_vjp("y")(lambda xp, g, x, y, out: SLOPE_OF_EXPONENT(xp, g, x, y, out))
 

@@ -8,6 +8,7 @@ from typing import Any, overload
 import numpy as np
 
 from tdt import _backend, _kernels
+from tdt._backend.waiting import takes_numbers
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT8S, FLOATING_AND_COMPLEX, NUMBERS, REAL, SCALAR_NAMES, check_category
@@ -227,7 +228,8 @@ def _(x: Any, mask: Any, value: Any, *, recorded: bool) -> Any:
 
 
 _masked_fill.traced.update(
-    forward=lambda xp, x, mask, value: xp.where(mask, as_number(value), x), x=lambda xp, g, mask: xp.where(mask, 0, g)
+    forward=takes_numbers(lambda xp, x, mask, value: xp.where(mask, as_number(value), x)),
+    x=lambda xp, g, mask: xp.where(mask, 0, g),
 )
 _masked_fill.vjp("x")(lambda g, mask: g.masked_fill(mask, 0))
 _masked_fill.fast_vjp("x")(lambda xp, g, mask: _masked_fill.forward(xp, g, mask, 0))

@@ -173,6 +173,12 @@ def take(a, indices, axis=None, out=None):
     return launch(lambda x, i: np.take(x, i % max(length, 1), axis), a, indices, name="take")
 
 
+def take_along_axis(a, indices, axis):
+    return launch(
+        lambda x, i: np.take_along_axis(x, i % max(a.shape[axis], 1), axis), a, indices, name="take_along_axis"
+    )
+
+
 def repeat(a, repeats, axis=None):
     if isinstance(repeats, ndarray):
         raise ValueError("cupy.ndarray cannot be specified as `repeats` argument.")
