@@ -12,6 +12,9 @@ from tdt._core.wrapping import wraps
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+INFERENCE: Any = 0  # in the place of False where nothing is recorded: new tensors are marked
+
+
 class State(threading.local):
     """Per-thread settings of ops: grad mode, and the dispatch handler that intercepts them (None: the fast path)."""
 
@@ -31,8 +34,9 @@ class State(threading.local):
     batching: Any = None  # the run of a function that `vmap` computes for all entries at once
     # `grad`, or None if a handler or inference mode is active and ops take the general path.
     fast_record: bool | None = True
-    # `grad` where the only handler is autocast, for the ops that it leaves as they are; else None.
-    uncast_record: bool | None = None
+    # `grad` where the only handler is autocast, for the ops that it leaves as they are; INFERENCE, for all ops, in inference mode
+    # without a handler; else None.
+    uncast_record: Any = None
 
 
 state = State()
@@ -77,8 +81,8 @@ def _set(settings: dict[str, Any]) -> None:
     vars(state).update(settings)
     state.fast_record = state.uncast_record = None
     if state.inference:
-        return
-    if state.handler is None:
+        state.uncast_record = INFERENCE if state.handler is None else None
+    elif state.handler is None:
         state.fast_record = state.grad
     elif getattr(state.handler, "alone", False):
         state.uncast_record = state.grad
@@ -89,7 +93,7 @@ def _set_grad(values: dict[str, Any], grad: bool) -> None:
     values["grad"] = grad
     if values.get("fast_record", State.fast_record) is not None:
         values["fast_record"] = grad
-    if values.get("uncast_record") is not None:
+    if values.get("uncast_record") is not None and not values.get("inference"):
         values["uncast_record"] = grad
 
 

@@ -19,7 +19,7 @@ from tdt._backend.waiting import refuse_program
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.calls import TENSOR_TYPES, as_numbers
 from tdt._core.dtype import dtype, of
-from tdt._core.mode import state
+from tdt._core.mode import INFERENCE, state
 from tdt._core.sparse import SparseCOO, on_sparse
 from tdt._core.tensor import LEAF, Storage, Tensor, alias
 from tdt._kernels import (
@@ -55,7 +55,7 @@ BUILT_IN = type(len)  # of the functions of `_quick_elementwise`, whose results 
 def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:  # noqa: C901  (helper calls cost time)
     """`apply` for one operand: the fast path for a NumPy tensor, as far as `Plan.fast_path` allows it."""
     record = state.fast_record
-    if record is None and not op.autocast:
+    if record is None and (not op.autocast or state.inference):
         record = state.uncast_record
     try:
         a = x._a
@@ -100,6 +100,8 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:  # noqa: C90
         link_view(op, x, out, attributes)
     else:
         out._st = Storage()
+        if record is INFERENCE:
+            out._st.inference = True
     if edge is not None:
         edges = ((x, 0) if edge is LEAF else None if edge is NOWHERE else edge,)
         record_call(op, plan, 1, edges, (x,), (a,), attributes, (out,))
@@ -114,7 +116,7 @@ def view_of(op: Op, x: Any, attributes: dict, how: Callable[[Any, Any], Any], ar
         how: `how(array, argument)` is what the op gives of a NumPy array, or raises where the op raises.
     """
     record = state.fast_record
-    if record is None and not op.autocast:
+    if record is None and (not op.autocast or state.inference):
         record = state.uncast_record
     try:
         a = x._a
@@ -135,7 +137,9 @@ def view_of(op: Op, x: Any, attributes: dict, how: Callable[[Any, Any], Any], ar
             return apply(op, (x,), attributes)
         outs = views(op, x, result, attributes)
     else:
-        out = WRAPPER["view"](x, result, (op, attributes, None), None if record else "no_grad")
+        out = WRAPPER["view"](
+            x, result, (op, attributes, None), None if record else "inference" if record is INFERENCE else "no_grad"
+        )
         if out is None:
             if op.view is True:
                 return apply(op, (x,), attributes)
@@ -169,7 +173,7 @@ def _view_elsewhere(op: Op, x: Tensor, attributes: dict, record: bool | None) ->
 def binary(op: Op, x: Any, y: Any) -> Any:  # noqa: C901  (helper calls cost time)
     """`apply` for two operands without attributes: the fast path for NumPy tensors, the second may be a number."""
     record = state.fast_record
-    if record is None and not op.autocast:
+    if record is None and (not op.autocast or state.inference):
         record = state.uncast_record
     try:
         a = x._a
@@ -213,6 +217,8 @@ def binary(op: Op, x: Any, y: Any) -> Any:  # noqa: C901  (helper calls cost tim
     out = _new(Tensor)
     out._a = result if result.__class__ is ndarray else _backend.as_array(result)
     out._st = Storage()
+    if record is INFERENCE:
+        out._st.inference = True
     out._edge = out._view = out._grad = None
     if not (record and op.rules):  # without a record, a view that cannot follow its base does not matter
         return out
@@ -258,7 +264,7 @@ COMMON = frozenset("?bBhilfd")  # types between which promotion is NumPy's conve
 def ternary(op: Op, x: Any, y: Any, z: Any) -> Any:
     """`apply` for three operands without attributes, of an op that is not elementwise: the third may be None."""
     record = state.fast_record
-    if record is None and not op.autocast:
+    if record is None and (not op.autocast or state.inference):
         record = state.uncast_record
     try:
         a, b, c = x._a, y._a, None if z is None else z._a
@@ -275,6 +281,8 @@ def ternary(op: Op, x: Any, y: Any, z: Any) -> Any:
     out = _new(Tensor)
     out._a = result if result.__class__ is ndarray else _backend.as_array(result)
     out._st = Storage()
+    if record is INFERENCE:
+        out._st.inference = True
     out._edge = out._view = out._grad = None
     if mask:
         record_call(op, plan, mask, edges, (x, y, z), (a, b, c), op.defaults, (out,), nowhere)
@@ -284,7 +292,7 @@ def ternary(op: Op, x: Any, y: Any, z: Any) -> Any:
 def elementwise(op: Op, operands: tuple[Any, ...], attributes: dict) -> Any:
     """The fast path for ops with a generated ufunc, on small NumPy tensors and numbers; None for all others."""
     record = state.fast_record
-    if record is None and (op.autocast or (record := state.uncast_record) is None):
+    if record is None and ((op.autocast and not state.inference) or (record := state.uncast_record) is None):
         return None
     key: list[Any] = []
     arrays: list[Any] = []
@@ -319,6 +327,8 @@ def elementwise(op: Op, operands: tuple[Any, ...], attributes: dict) -> Any:
     out = _new(Tensor)
     out._a = result if result.__class__ is ndarray else _backend.as_array(result)
     out._st = Storage()
+    if record is INFERENCE:
+        out._st.inference = True
     out._edge = out._view = out._grad = None
     if mask:
         kinds = tuple([a.dtype if a.__class__ is ndarray else a.__class__ for a in arrays])
@@ -395,13 +405,13 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None, call: L
     for value in attributes.values():
         if isinstance(value, Tensor):
             return apply(op, operands, as_numbers(op.name, attributes), target)
-    record, inference = state.fast_record, False
-    if record is None and not op.autocast:
+    record = state.fast_record
+    if record is None and (not op.autocast or state.inference):
         record = state.uncast_record
     if record is None:
         if state.handler is not None:
             return state.handler(op, operands, attributes, target)
-        record, inference = False, state.inference
+        record = INFERENCE if state.inference else False
     arrays: list[Any] = []
     types: list[Any] = []
     recorded, aux = False, None
@@ -456,7 +466,7 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None, call: L
         result, *aux = result
     if op.lay is not None and target is None and xp is np:
         result = op.lay(xp, result, arrays)
-    if (result.__class__ is ndarray or result.__class__ is _backend.GpuArray) and not inference:
+    if (result.__class__ is ndarray or result.__class__ is _backend.GpuArray) and record is not INFERENCE:
         out = _new(Tensor)
         out._a = result
         out._edge = out._view = out._grad = None

@@ -10,7 +10,7 @@ import numpy as np
 
 from tdt import _kernels
 from tdt._core.calls import renamed_keywords
-from tdt._core.mode import state
+from tdt._core.mode import INFERENCE, state
 from tdt._core.tensor import LEAF, Storage, Tensor
 from tdt._core.wrapping import wraps
 from tdt._kernels._threads import THREADS
@@ -56,7 +56,7 @@ class FastPath:
         except (AttributeError, TypeError):
             return None
         record = state.fast_record
-        if record is None and not self.op.autocast:
+        if record is None and (not self.op.autocast or state.inference):
             record = state.uncast_record
         if record is None or a.__class__ is not ndarray or a.size >= THREADS.elementwise or not a.flags.c_contiguous:
             return None
@@ -81,6 +81,8 @@ class FastPath:
         else:
             out._a = asarray(result[0])
             outs = (out, *[wrapped(asarray(r)) for r in result[1:]])
+        if record is INFERENCE:
+            _mark(outs)
         if edge is not None:
             edges = ((x, 0) if edge is LEAF else None if edge is NOWHERE else edge,)
             record_call(self.op, plan, 1, edges, (x,), (a,), attributes, outs)
@@ -144,7 +146,7 @@ def takes(  # noqa: C901  (one frame: helper calls cost time)
                 # 1 == True == 1.0, so that a key does not tell them apart.
                 if found is not None and (not values or _same_kinds(values, found[2])):
                     record = state.fast_record
-                    if record is None and not found[1].autocast:
+                    if record is None and (not found[1].autocast or state.inference):
                         record = state.uncast_record
                     if (
                         record is not None
@@ -158,12 +160,16 @@ def takes(  # noqa: C901  (one frame: helper calls cost time)
                         result = found[0](a)
                         if result.__class__ is tuple:
                             outs = tuple([wrapped(asarray(r)) for r in result])
+                            if record is INFERENCE:
+                                _mark(outs)
                             return outs if finish is None else finish(outs)
                         if result is None:
                             return function(*args, **kwargs)
                         out = _new(Tensor)
                         out._a = result if result.__class__ is ndarray else asarray(result)
                         out._st = Storage()
+                        if record is INFERENCE:
+                            out._st.inference = True
                         out._edge = out._view = out._grad = None
                         return out
                 try:
@@ -200,6 +206,12 @@ def _same_kinds(values: tuple, kinds: tuple) -> bool:
         if v.__class__ is not kind and (v.__class__ is not tuple or tuple(map(type, v)) != kind):
             return False
     return True
+
+
+def _mark(outs: tuple[Tensor, ...]) -> None:
+    """Note that tensors were created in inference mode."""
+    for t in outs:
+        t._st.inference = True
 
 
 def wrapped(array: Any) -> Tensor:

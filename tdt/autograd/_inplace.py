@@ -10,7 +10,7 @@ import numpy as np
 from tdt import _backend
 from tdt._core.calls import TENSOR_TYPES, check_call
 from tdt._core.dtype import of
-from tdt._core.mode import computed, state
+from tdt._core.mode import INFERENCE, computed, state
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import LEAF, Storage, Tensor, alias
 from tdt._core.writing import check_cast, check_memory, check_overlap, store
@@ -88,7 +88,7 @@ def is_plain(x: Any) -> bool:
     if not is_unrecorded(x):
         return False
     a = x._a
-    return a.__class__ is ndarray and a.flags.c_contiguous and not x._st.inference
+    return a.__class__ is ndarray and a.flags.c_contiguous and (not x._st.inference or state.inference)
 
 
 def is_unrecorded(x: Any) -> bool:
@@ -107,7 +107,7 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
     broadcast to its shape.
     """
     record, kind = state.fast_record, out.__class__
-    if record is None and not op.autocast:
+    if record is None and (not op.autocast or state.inference):
         record = state.uncast_record
     if record is None or kind not in TENSOR_TYPES:
         return False
@@ -115,7 +115,7 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
         return False
     a, storage = out._a, out._st
     dtype = a.dtype
-    if a.__class__ is not ndarray or not a.flags.c_contiguous or storage.inference:
+    if a.__class__ is not ndarray or not a.flags.c_contiguous or (storage.inference and record is not INFERENCE):
         return False
     arrays: list[Any] = []
     key: list[Any] = []  # of the plan, and of the ufunc

@@ -80,7 +80,7 @@ def repeated(
         function: that has these arguments, if not the op itself.
     """
     record = state.fast_record
-    if record is None and not op.autocast:
+    if record is None and (not op.autocast or state.inference):
         record = state.uncast_record
     if record is None:
         if state.handler is not None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tdt import _backend, _kernels
 from tdt._core.calls import TENSOR_TYPES, renamed_keywords
-from tdt._core.mode import _replace, _set, state
+from tdt._core.mode import INFERENCE, _replace, _set, state
 from tdt._core.tensor import Storage, Tensor, wrap
 from tdt._core.wrapping import wraps
 from tdt._kernels import chosen_for
@@ -73,6 +73,8 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
                 copied = copy_into(target, called, args, kwargs)
                 return function(*args, **kwargs) if copied is None else copied
             record = state.fast_record
+            if record is None and state.inference:
+                record = state.uncast_record
             if record is not None:
                 key: list[Any] = [*kwargs] if kwargs else []
                 arrays: list[Any] = []
@@ -85,7 +87,7 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
                             key += a.dtype, a.shape, a.strides
                         elif a.__class__ is ndarray and a.size < THREADS.elementwise and a.flags.c_contiguous:
                             key.append(a.dtype)
-                        elif a.__class__ is _backend.GpuArray:
+                        elif a.__class__ is _backend.GpuArray and record is not INFERENCE:
                             return on_gpu(args, kwargs)
                         else:
                             break
@@ -126,6 +128,10 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
                         out._a = result if result.__class__ is ndarray else asarray(result)
                         out._st = Storage()
                         out._edge = out._view = out._grad = None
+                        if record is INFERENCE:
+                            out._st.inference = True
+                            rest = tuple([_marked(r) for r in rest]) if whole else ()
+                            return (out, *rest) if whole else out
                         if not recorded or call.record(
                             out, arrays, (*args, *kwargs.values()) if kwargs else args, rest
                         ):
@@ -142,6 +148,13 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
         return called(*args, **renamed)
 
     return cast("F", called)
+
+
+def _marked(array: Any) -> Tensor:
+    """A tensor created in inference mode."""
+    t = wrap(array)
+    t._st.inference = True
+    return t
 
 
 def _repeats(args: Sequence[Any]) -> bool:

@@ -19,7 +19,8 @@ _new = object.__new__
 
 def wrap_results(op: Op, results: tuple, operands: tuple, attributes: dict) -> tuple[Tensor, ...]:
     """Tensors around the results; NumPy's scalars become 0-d arrays."""
-    if op.multi_view and state.fast_record is not None and type(operands[0]._a) is ndarray and operands[0]._a.size:
+    fast = op.multi_view and (state.fast_record is not None or state.inference)
+    if fast and type(operands[0]._a) is ndarray and operands[0]._a.size:
         return views(op, operands[0], results, attributes)
     outs = []
     for k, r in enumerate(results):
@@ -34,7 +35,8 @@ def wrap_results(op: Op, results: tuple, operands: tuple, attributes: dict) -> t
 
 def views(op: Op, x: Tensor, results: tuple, attributes: dict) -> tuple[Tensor, ...]:
     """Tensors around several views of the memory of `x`, which has elements."""
-    creation_meta, wrap = "multi" if state.fast_record else "no_grad", WRAPPER["view"]
+    creation_meta = "multi" if state.fast_record else "inference" if state.inference else "no_grad"
+    wrap = WRAPPER["view"]
     return tuple([wrap(x, r, (op, attributes, k), creation_meta) for k, r in enumerate(results)])
 
 
@@ -70,6 +72,8 @@ def link_view(op: Op, x: Tensor, t: Tensor, attributes: dict, k: int | None = No
         base = t._a.base
         if base is not x._a and (base is None or base is not x._a.base) and not _backend.may_overlap(t._a, x._a):
             t._st = Storage()
+            if state.inference:
+                t._st.inference = True
             return
     if not t._a.size and not any(t._a.strides):
         again = op.forward(_backend.namespace(x._a), _backend.with_strides(x._a), **attributes)

@@ -107,3 +107,40 @@ def test_another_thread_may_change_what_is_saved(kind, monkeypatch):
         assert tdt.trace(x) == 3
         assert tdt.stack([x, x]).shape == (2, *x.shape)
         assert x.t()._base is x
+
+
+IN_INFERENCE_MODE = [
+    "x * 2", "x + x", "-x", "x.exp()", "x.clamp(0.1, 0.5)", "x @ x", "x.sum()", "x.max(0).values", "x.mean(1)",
+    "x.sort(1).indices", "x.softmax(1)", "x.view(4)", "x.t().reshape(4)", "x.t().contiguous()", "x[0]", "x[:, [1, 0]]",
+    "x[x > 0.3]", "x[i, 0]", "x.chunk(2)[1]", "lib.cat([x, x])", "lib.stack((x, x))", "F.linear(x, x)",
+    "F.layer_norm(x, (2,))", "F.embedding(i, x)", "F.gelu(x)", "lib.topk(x, 1).values", "x.clone().add_(1)",
+    "lib.where(x > 0.3, x, 0.0)", "x.masked_fill(x > 0.3, 0)", "x.expand(2, 2, 2)", "x.to(lib.float64)",
+    "F.conv1d(x[None], x[None])", "F.scaled_dot_product_attention(x, x, x)", "F.relu_(x * 1)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", IN_INFERENCE_MODE)
+def test_what_is_computed_in_inference_mode_is_marked_at_first_and_later(call):
+    torch = pytest.importorskip("torch")
+
+    def outcome(lib):
+        names = {
+            "lib": lib,
+            "F": lib.nn.functional,
+            "x": lib.tensor([[0.25, 0.5], [0.125, 1.0]]),
+            "i": lib.tensor([1, 0]),
+        }
+        code = compile(call, call, "eval")
+        eval(code, names)  # some functions take a short way after a call in normal mode only
+        found = []
+        with lib.inference_mode():
+            for _ in range(3):
+                y = eval(code, names)
+                found.append((y.is_inference(), y.requires_grad, [round(v, 4) for v in y.flatten().tolist()]))
+            names["x"] = names["x"] * 1
+            y = eval(code, names)
+            y = y.clone().mul_(2)  # inference tensors are written to
+            found.append((y.is_inference(), [round(v, 4) for v in y.flatten().tolist()]))
+        return found
+
+    assert outcome(tdt) == outcome(torch)

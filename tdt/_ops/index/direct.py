@@ -74,8 +74,18 @@ def _descends(a: Any, key: tuple) -> bool:
     return True
 
 
+def _of_list(key: list) -> np.ndarray | None:
+    """A list of integers as an array; None for any other."""
+    if not key or not all(k.__class__ is int for k in key):
+        return None
+    try:
+        return np.array(key, INT64)
+    except OverflowError:
+        return None
+
+
 def _in_two_steps(shape: tuple[int, ...], key: tuple) -> tuple[tuple | None, tuple] | None:
-    """Two NumPy indices for a key of integers, slices, None, one Ellipsis, and tensors of int64 or bools, at least one.
+    """Two NumPy indices for a key of integers, slices, None, one Ellipsis, lists of integers, and tensors of int64 or bools.
 
     Returns:
         An index that takes a view, None where the view is the whole array, and one that picks entries of the view. NumPy
@@ -86,8 +96,8 @@ def _in_two_steps(shape: tuple[int, ...], key: tuple) -> tuple[tuple | None, tup
     d, basic, tensors, expanded = 0, False, False, False
     for k in key:
         kind = k.__class__
-        if kind is Tensor:
-            i = k._a
+        if kind is Tensor or kind is list:
+            i = _of_list(k) if kind is list else k._a
             if i.__class__ is not np.ndarray or not i.ndim or not i.flags.c_contiguous:
                 return None
             n, tensors = 1, True

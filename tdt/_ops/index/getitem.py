@@ -50,6 +50,8 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         return view_of(slice_view, x, {"spec": (range_of(key), ...)}, operator.getitem, (key, ...))
     if kind is Tensor and (picked := _at_tensor(x, key)) is not None:
         return picked
+    if kind is list and (picked := picked_at(x, (key,))) is not None:
+        return picked
     if key is None or key is ...:
         key, kind = (key,), tuple
     if kind is tuple:

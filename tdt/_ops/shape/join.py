@@ -15,7 +15,7 @@ from tdt._core import dtype as _dtype
 from tdt._core.calls import TENSOR_TYPES, front
 from tdt._core.dtype import FLOAT8S
 from tdt._core.methods import function_alias
-from tdt._core.mode import state
+from tdt._core.mode import INFERENCE, state
 from tdt._core.tensor import Tensor, View, wrap
 from tdt._core.writing import refuse_shared
 from tdt._ops._common import wrap_dim
@@ -140,10 +140,17 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
 def _small(tensors: Any, dim: Any, new: bool) -> Tensor | None:
     """Small tensors joined, of which nothing is recorded; None for others. new: `dim` is a new dimension."""
     recorded = state.fast_record
+    if recorded is None and state.inference:
+        recorded = state.uncast_record
     if recorded is None or dim.__class__ is not int:
         return None
-    array = _join["tensors"](tensors, dim, new, recorded)
-    return None if array is None else wrap(array)
+    array = _join["tensors"](tensors, dim, new, recorded is True)
+    if array is None:
+        return None
+    joined = wrap(array)
+    if recorded is INFERENCE:
+        joined._st.inference = True
+    return joined
 
 
 _join = _kernels.Found(lambda key: _kernels.join_of(Tensor, View) or (lambda *args: None))
