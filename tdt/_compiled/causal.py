@@ -104,16 +104,18 @@ class _Causal:
         elif _scales(statement) and reads[0] in self.zeros:
             self.zeros[out] = self.zeros[reads[0]]
         elif call.op.name == "matmul" and len(reads) == 2:
-            self._see_product(out, reads, call.place)
+            self._see_product(out, reads, call.place, call.turned)
 
-    def _see_product(self, out: str, reads: tuple[str, ...], place: int | None) -> None:
+    def _see_product(self, out: str, reads: tuple[str, ...], place: int | None, turned: bool) -> None:
         """A product of two values, or the gradient of one in its left (0) or right (1) operand, from `g` and the other one."""
         first, second = reads
         if place == 1:
             if second in self.zeros:
-                self.functions[out] = causal_cpu.of_turned_weights, self.zeros[second]
+                function = causal_cpu.of_weights_across if turned else causal_cpu.of_turned_weights
+                self.functions[out] = function, self.zeros[second]
             elif first in self.zeros:
-                self.functions[out] = causal_cpu.by_weights, self.zeros[first]
+                function = causal_cpu.by_weights_across if turned else causal_cpu.by_weights
+                self.functions[out] = function, self.zeros[first]
         elif first in self.zeros:
             self.functions[out] = (causal_cpu.of_weights if place is None else causal_cpu.by_turned), self.zeros[first]
         elif place == 0:

@@ -49,11 +49,13 @@ class Call(NamedTuple):
     Attributes:
         place: of the operand whose gradient it is; None: it is the result.
         numbers: the operands of the result, with None in the place of arrays.
+        turned: whether the result, of a product, lies as the transpose of an array in order.
     """
 
     op: Any
     place: int | None = None
     numbers: tuple = ()
+    turned: bool = False
 
 
 class Statement(NamedTuple):

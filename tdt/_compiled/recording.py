@@ -22,6 +22,7 @@ from tdt._compiled.native import Native, may_hold
 from tdt._compiled.program import Refusal
 from tdt._compiled.recorder import Recorder
 from tdt._compiled.structure import Structure
+from tdt._compiled.turned import turn_products
 from tdt._compiled.verified import Verified, any_gradient, edge_to
 from tdt._core.dtype import get_default_dtype
 from tdt._core.errors import freed, overwritten
@@ -192,7 +193,9 @@ class Recording(Verified):
         walks, storages = _walks(recorder, [outputs[k] for k in self.differentiable])
         set_ = [name for _, name in self.gradients if name is not None]
         computed = {*names, *set_, *(name for walk in walks.values() for name in walk.results.values())}
-        limit_products([program, *[walk.program for walk in walks.values()]], computed, recorder.unwritten(()))
+        programs = [program, *[walk.program for walk in walks.values()]]
+        turn_products(programs, computed)
+        limit_products(programs, computed, recorder.unwritten(()))
         self.saved_roots = [k for k, t in enumerate(self.roots) if id(t._st) in storages]
         self.saved_outputs = [k for k, t in enumerate(outputs) if id(t._st) in storages]
         size, count = sum(place.nbytes for place in recorder.places.by_name.values()), len(program.statements)

@@ -58,6 +58,18 @@ def by_weights(b: np.ndarray, a: np.ndarray, mask: np.ndarray) -> np.ndarray | N
     return _checked(_turned(a), b, mask, "from column")
 
 
+def of_weights_across(b: np.ndarray, a: np.ndarray, mask: np.ndarray) -> np.ndarray | None:
+    """As `of_turned_weights`, the transpose of bᵀ @ a."""
+    found = by_weights(a, b, mask)
+    return None if found is None else _turned(found)
+
+
+def by_weights_across(b: np.ndarray, a: np.ndarray, mask: np.ndarray) -> np.ndarray | None:
+    """As `by_weights`, the transpose of bᵀ @ a."""
+    found = of_turned_weights(a, b, mask)
+    return None if found is None else _turned(found)
+
+
 def _checked(a: np.ndarray, b: np.ndarray, mask: np.ndarray, limit: str) -> np.ndarray | None:
     if not _fits(a, b, mask, limit):
         return None

@@ -66,6 +66,18 @@ def test_six_products_leave_out_what_a_causal_mask_hides(found):
     assert found[-6:] == [True] * 6
 
 
+def test_products_of_keys_that_are_the_values_too_are_computed_across(found):
+    def function(q, v, unused, mask):
+        return attention(q, v, v, mask) + unused * 0
+
+    compiled = tdt.compile(function, fullgraph=True)
+    for seed in range(3):
+        arrays = draw(seed)
+        for a, b in zip(bits(compiled, arrays, HIDDEN), bits(function, arrays, HIDDEN), strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert found[-6:] == [True] * 6
+
+
 def test_what_is_not_finite_is_where_it_is_in_eager(found):
     compiled = tdt.compile(attention, fullgraph=True)
     for which, value in [(0, 0), (0, 0), *itertools.product(range(3), (np.inf, np.nan, 3e38))]:

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import tdt
+from tdt._compiled import turned as turned_products
 from tdt._compiled.counts import _called
+from tdt._kernels._native import vector_width
 from tdt._kernels.expression import Expression
 from tdt._kernels.fused import Layout, fused
 from tdt.nn import functional as F
@@ -531,6 +533,31 @@ def test_large_arrays_on_several_threads_have_the_bits_of_the_ops(threads, form)
         assert strides[0] == strides[1]
     finally:
         tdt.set_num_threads(before)
+
+
+@pytest.mark.skipif(vector_width() < 8 or not tdt.backends.kernels.enabled(), reason="products are NumPy's")
+@pytest.mark.parametrize("lead", [(), (2,), (2, 3), (1, 1)])
+@pytest.mark.parametrize("form", ["shared", "own", "scaled", "across", "one row"])
+def test_gradients_of_transposed_factors_are_computed_across(monkeypatch, lead, form):
+    calls: list[int] = []
+    product = turned_products._product
+    monkeypatch.setattr(turned_products, "_product", lambda g, x: calls.append(0) or product(g, x))
+    rows = 1 if form == "one row" else 5
+    x, y, z = (tdt.zeros(*lead, *size, requires_grad=True) for size in ((7, 6), (rows, 6), (rows, 6)))
+    if form == "across":
+        z = tdt.zeros(*lead, 6, rows).mT.requires_grad_()
+
+    def function(x, y, z):
+        weights = (x @ y.mT).tanh()
+        if form == "scaled":
+            y = y * 2
+        other = {"own": z, "across": z * y}.get(form, y)
+        return (weights @ other,)
+
+    compiled = tdt.compile(function, fullgraph=True)
+    assert steps(compiled, [x, y, z]) == steps(function, [x, y, z])
+    assert [t.grad.stride() for t in (x, y)] == [t.stride() for t in (x, y)]
+    assert bool(calls) == (form in ("shared", "scaled", "one row"))
 
 
 @portable
