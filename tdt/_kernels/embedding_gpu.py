@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from tdt import _backend
 from tdt._kernels import _cuda
 from tdt._kernels.programs_gpu import MEMORY, depending
+
+PIECE = 1024  # indices that a block looks at before it adds
 
 LOOKUP = r"""
 extern "C" __global__ void embedding(const word* table, const long long* indices, word* out, unsigned long long* largest,
@@ -22,9 +26,27 @@ extern "C" __global__ void embedding(const word* table, const long long* indices
 }
 """
 
+# Where a row of a large table first and last occurs among the indices: `count` less the first place, and one more than the last.
+ENDS = r"""
+extern "C" __global__ void clear(unsigned long long* ends, long long count) {
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) ends[i] = 0;
+}
+extern "C" __global__ void mark_ends(const long long* indices, unsigned long long* ends, long long count, long long rows) {
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
+        const long long row = indices[i] < 0 ? indices[i] + rows : indices[i];
+        if (row < 0 || row >= rows) continue;
+        atomicMax(ends + row, (unsigned long long)(count - i));
+        atomicMax(ends + rows + row, (unsigned long long)(i + 1));
+    }
+}
+"""
+
 SOURCE = r"""
 extern "C" __global__ void __launch_bounds__(1024) embedding_grad(
-    const real* g, const long long* indices, real* grad, long long count, long long rows, long long width, long long padding) {
+    const real* g, const long long* indices, const unsigned long long* ends, real* grad, long long all, long long rows,
+    long long width, long long padding) {
     __shared__ unsigned char is_here[1024];
     __shared__ unsigned short found[1024];
     __shared__ int counts[1024];
@@ -32,7 +54,8 @@ extern "C" __global__ void __launch_bounds__(1024) embedding_grad(
     for (long long row = blockIdx.x; row < rows; row += gridDim.x) {
         for (long long k = threadIdx.x; k < width; k += blockDim.x) grad[row * width + k] = 0;
         if (row == padding) continue;
-        for (long long first = 0; first < count; first += 1024) {
+        const long long begins = ends ? all - (long long)ends[row] : 0, count = ends ? (long long)ends[rows + row] : all;
+        for (long long first = begins; first < count; first += 1024) {
             const int here = count - first < 1024 ? (int)(count - first) : 1024;
             if (threadIdx.x == 0) many = 0;
             __syncthreads();
@@ -43,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(1024) embedding_grad(
                 if (index == row) atomicAdd(&many, 1u);
             }
             __syncthreads();
-            const bool none = many == 0;  // as of most rows of a large table
+            const bool none = many == 0;
             __syncthreads();
             if (none) continue;
             // Where they are, in their order: each thread has a piece, and begins where those before it end.
@@ -93,7 +116,17 @@ def embedding_grad(y: Any, indices: Any, *, rows: int, padding_idx: int | None, 
     grad, width = MEMORY.empty((rows, *shape), y.dtype), math.prod(shape)
     y, places = xp.ascontiguousarray(y), xp.ascontiguousarray(indices, "q")
     padding = -1 if padding_idx is None else padding_idx % rows
+    ends = _ends(places, rows) if min(places.size, rows) > PIECE else None
     kernel = _cuda.of_type(SOURCE, "embedding_grad", y.dtype)
     kernel((min(rows, _cuda.MOST_BLOCKS),), (_cuda.threads_for(width),),
-           (y, places, grad, indices.size, rows, width, padding))  # fmt: skip
+           (y, places, ends, grad, places.size, rows, width, padding))  # fmt: skip
     return grad
+
+
+def _ends(places: Any, rows: int) -> Any:
+    """Between which indices each row looks for its own: all rows that look at all of them read rows x indices numbers."""
+    ends = MEMORY.empty(2 * rows, np.uint64)
+    threads = (_cuda.THREADS,)
+    _cuda.compiled(ENDS, "clear")((_cuda.blocks_for(ends.size),), threads, (ends, ends.size))
+    _cuda.compiled(ENDS, "mark_ends")((_cuda.blocks_for(places.size),), threads, (places, ends, places.size, rows))
+    return ends

@@ -10,7 +10,7 @@ import pytest
 from cupy import _raw
 
 import tdt
-from tdt._kernels import _cuda, capture_gpu, norm_gpu
+from tdt._kernels import _cuda, capture_gpu, embedding_gpu, norm_gpu
 from tdt._kernels.formula_gpu import Elementwise
 from tdt._ops.nn.attention import _attention
 from tdt._ops.nn.conv import _bias_grad
@@ -480,8 +480,18 @@ def test_a_lookup_takes_one_launch(dtype: tdt.dtype, places: tdt.dtype, counted)
 
 
 @pytest.mark.parametrize("padding", [None, 2])
-def test_the_gradient_of_an_embedding_adds_in_the_order_of_the_indices(padding):
-    indices = RANDOM.integers(0, 7, (3, 500))
+@pytest.mark.parametrize("large", [False, True])
+def test_the_gradient_of_an_embedding_adds_in_the_order_of_the_indices(padding, large, monkeypatch, counted):
+    indices = np.sort(RANDOM.integers(0, 7, (3, 500)), 1)
+    if large:
+        monkeypatch.setattr(embedding_gpu, "PIECE", 4)
+        here, there = (
+            tdt.tensor(numbers(9, 3), dtype=tdt.float32).to(device).requires_grad_() for device in ("cpu", "cuda")
+        )
+        total = F.embedding(tdt.tensor(indices, device="cuda"), there).sum()
+        assert launched(counted, total.backward)[-3:] == ["clear", "mark_ends", "embedding_grad"]
+        F.embedding(tdt.tensor(indices), here).sum().backward()
+        assert tdt.equal(there.grad.cpu(), here.grad)
     held_to_float64(lambda w: F.embedding(tdt.tensor(indices, device=w.device), w, padding_idx=padding), numbers(9, 35),
                     within=400 * EPS)  # fmt: skip
 

@@ -88,6 +88,9 @@ CALLS = {
     "borders and slices": (lambda x: F.pad(x[:, ::2], (1, 2, 0, 1), value=-1.0), (2, 3, 9, 9)),
     "max pooling": (lambda x: F.max_pool2d(x, 3, 2, 1), (2, 3, 9, 9)),
     "embedding": (lambda x: F.embedding(tdt.zeros(5, dtype=tdt.int64, device="cuda"), x), (7, 1500)),
+    "embedding of a large table": (
+        lambda x: F.embedding(tdt.zeros(1030, dtype=tdt.int64, device="cuda"), x), (1030, 3)
+    ),
     "dropout": (lambda x: F.dropout(x, 0.5), (7, 1500)),
     "random numbers": (lambda x: x + tdt.rand(x.shape, device="cuda", dtype=x.dtype), (7, 1500)),
 }  # fmt: skip
