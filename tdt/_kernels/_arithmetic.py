@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
-from tdt._backend.waiting import stop_deferring
+from tdt._backend.waiting import refuse_program, stop_deferring
 from tdt._kernels._conditions import LARGE_ARITHMETIC
 from tdt._kernels._formulas import LOWER, from_formula
 from tdt._kernels._registry import SWITCHES, Found, lazy
@@ -92,6 +92,7 @@ def _are_alike_on_gpu(a: Any, b: Any) -> bool:
     if a.__class__ is _backend.GpuArray is b.__class__ and a.dtype == b.dtype:
         return True
     stop_deferring()
+    refuse_program()
     return False
 
 

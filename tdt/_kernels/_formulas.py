@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from tdt import _backend
-from tdt._backend.waiting import launch_waiting, stop_deferring
+from tdt._backend.waiting import launch_waiting, refuse_program, stop_deferring
 from tdt._kernels._registry import SWITCHES
 from tdt._kernels._threads import MANY, THREADS
 
@@ -123,6 +123,8 @@ def from_formula(
             if result is not None:
                 return result
             stop_deferring()
+        if xp is not np:
+            refuse_program()  # CuPy computes it
         low = next((a.dtype for a in args if getattr(a, "dtype", None) in LOWER), None)
         if low is None and writes_out and out is not None:
             return formula(xp, *args, out=out, **named)

@@ -100,7 +100,7 @@ class Notes:
 
     def call(self, function: Callable[..., None], arguments: Iterable[Any]) -> None:
         """Note the call of a function of the addresses of arrays, or None."""
-        values = ["None" if x is None else f"{self._argument(x)}.data.ptr" for x in arguments]
+        values = ["None" if x is None else f"({self._memory(x)}).ptr" for x in arguments]
         self._lines.append(f"{self._value(function)}({', '.join(values)})")
 
     def program(self, result: Any) -> Callable[[Any], Any] | None:
@@ -140,28 +140,28 @@ class Notes:
         return name
 
     def _argument(self, value: Any) -> str:
-        """What an argument of a launch is called; an array is one of those that are known, or a part of one."""
+        """What an argument of a launch is called; of an array that is not known, its memory: a kernel takes the address alone."""
         if not hasattr(value, "__cuda_array_interface__"):
             return self._value(value)
         same = [name for name, array in self._known if array is value]
+        return same[0] if same else self._memory(value)
+
+    def _memory(self, value: Any) -> str:
+        """Where an array lies, which is known or a part of one."""
+        same = [name for name, array in self._known if array is value]
         if same:
-            return same[0]
+            return f"{same[0]}.data"
         self._alive.append(value)
         low, high = _backend.byte_bounds(value)
         for name, array in self._known:
             first, end = _backend.byte_bounds(array)
             if first <= low and high <= end:
                 same.append(name)
-                offset, alike = low - first, low == first and value.dtype == array.dtype
+                offset = low - first
         if len(same) != 1 or low != value.data.ptr:
             self.refuse()
             return "None"
-        if alike:  # a kernel takes its address alone
-            return same[0]
-        shape, dtype = self._value(value.shape), self._value(value.dtype)
-        at = f"{same[0]}.data + {offset}" if offset else f"{same[0]}.data"
-        strides = "" if value.flags.c_contiguous else f", {self._value(value.strides)}"
-        return f"array({shape}, {dtype}, {at}{strides})"
+        return f"{same[0]}.data + {offset}" if offset else f"{same[0]}.data"
 
     def _returned(self, value: Any) -> str:
         """A result, or several; new memory lies as the result does that has all of it."""

@@ -166,7 +166,8 @@ def _view_elsewhere(op: Op, x: Tensor, attributes: dict, record: bool | None) ->
     link_view(op, x, out, attributes)
     if edge is not None:
         edges = ((x, 0) if edge is LEAF else None if edge is NOWHERE else edge,)
-        record_call(op, plan, 1, edges, (x,), (a,), attributes, (out,))
+        call = call_of(op, (x,), attributes)[0]
+        record_call(op, plan, 1, edges, (x,), (a,), attributes, (out,), call=call)
     return out
 
 

@@ -18,12 +18,34 @@ ALIGNED = 255  # the bits of an address that plans of libraries depend on
 NUMBERS = frozenset((int, float, bool, type(None)))
 
 
+class Programs(dict[tuple, Repeated]):
+    """Functions of arrays alone, by how these lie on the only GPU."""
+
+    def of(self, function: Any, arrays: list) -> Repeated | None:
+        """What repeats a function of such arrays, or None; None where it is not remembered, or may not be repeated."""
+        if CURRENT.capture is not None or CURRENT.notes is not None:
+            return None
+        key: list[Any] = [function, SWITCHES.changes]  # nodes keep calls that ops have forgotten
+        gpu: Any = _backend.GpuArray
+        for a in arrays:
+            if a.__class__ is gpu:
+                key += a.dtype, a.shape, a.strides, a.data.ptr & ALIGNED
+            elif a is None:
+                key.append(None)
+            else:
+                return None
+        found = self.get(layout := tuple(key))
+        if found is None and len(self) < MOST:
+            found = self[layout] = Repeated()
+        return found
+
+
 class LayoutCall:
     """Calls of an op with arrays of the same types, shapes, strides and alignment, and with the same attributes.
 
     Attributes:
         forward: the results, and the aux values, of a list of the operands.
-        gradients: by the backward plan and how the gradients lie: those of the operands, of (gradients, saved values, aux).
+        gradients: by the backward plan and the gradients of the results: those of the operands, of (gradients, saved, aux).
         plan, attributes: of the calls, once one was computed.
         kinds: of the results, see `_node.kind_of`, once a call was recorded.
         values: of the attributes, and the operands that are numbers.
@@ -34,29 +56,10 @@ class LayoutCall:
     def __init__(self, values: tuple) -> None:
         self.values = values
         self.forward = Repeated()
-        self.gradients: dict[tuple, Repeated] = {}
+        self.gradients = Programs()
         self.plan: Any = None
         self.attributes: Any = None
         self.kinds: list | None = None
-
-    def gradient(self, back: Any, grads: list) -> Repeated | None:
-        """The gradients of the operands, for those of the outputs that lie so; None where they are not remembered, or may not
-        be repeated."""
-        if CURRENT.capture is not None or CURRENT.notes is not None:
-            return None
-        key: list[Any] = [back, SWITCHES.changes]  # nodes keep calls that ops have forgotten
-        gpu: Any = _backend.GpuArray
-        for g in grads:
-            if g.__class__ is gpu:
-                key += g.dtype, g.shape, g.strides, g.data.ptr & ALIGNED
-            elif g is None:
-                key.append(None)
-            else:
-                return None
-        found = self.gradients.get(layout := tuple(key))
-        if found is None and len(self.gradients) < MOST:
-            found = self.gradients[layout] = Repeated()
-        return found
 
 
 class Layouts:

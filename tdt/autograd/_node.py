@@ -228,7 +228,7 @@ class Node(GraphNode):
             saved.append(array)
         unprepared = None
         if self.call.__class__ is LayoutCall and is_plain and not graph and required is None:
-            gradient = self.call.gradient(back, grads)
+            gradient = self.call.gradients.of(back, grads)
             if gradient is not None:
                 if gradient.program is not None:
                     try:

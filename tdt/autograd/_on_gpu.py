@@ -15,7 +15,9 @@ from tdt import _backend
 from tdt._backend.layout import lies_in_order
 from tdt._backend.waiting import CURRENT, constants_of, deferring, launch_waiting, refuse_program, stop_deferring
 from tdt._core.sparse import SparseCOO
+from tdt._kernels import UFUNCS
 from tdt._kernels._registry import SWITCHES
+from tdt.autograd._layouts import Programs
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
@@ -127,4 +129,10 @@ def sum_of_two(function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     """`_kernels.add` or `add_to` of gradients, whose kernel may wait on a GPU."""
     if a.__class__ is np.ndarray:
         return function(a, b)
+    if not _backend.several_gpus() and (found := _SUMS.of(function, [a, b])) is not None:
+        return found(functools.partial(function, a, b), (a, b))
     return deferring(function, a, b)
+
+
+_SUMS = Programs()
+UFUNCS.append(_SUMS)

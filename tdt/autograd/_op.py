@@ -190,6 +190,8 @@ class Op(Traits):
             rule = self.rules[wrt[0]]
             assert rule.wrt == wrt, f"{self.name}: fast_vjp{wrt} has no rule for the same operands"
             rule.fast, rule.fast_params = function, _parameters(function)
+            if self.view and hasattr(function, "repeatable"):  # a view launches nothing, but its gradient does
+                self.layouts = None
             # A rule of the gradient alone gives back the gradient, or zeros.
             if self.formula and not rule.joint and not {"xp", "g"}.issuperset(rule.fast_params):
                 rule.fast, rule.fast_params = self._generated_rule(wrt[0], function)

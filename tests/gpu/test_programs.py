@@ -54,6 +54,7 @@ FUNCTIONS = {
     "conv_transpose2d": (lambda x, w: F.conv_transpose2d(x, w, None, 2), (2, 3, 4, 4), (3, 4, 3, 3)),
     "max_pool2d": (lambda x, w: F.max_pool2d(x, 2) * w, (2, 3, 4, 4), (2, 2)),
     "embedding": (lambda x, w: F.embedding(tdt.arange(4, device=x.device) % 3, w) * x, (4, 6), (3, 6)),
+    "parts and borders": (lambda x, w: F.pad(x[:, 1::2], (1, 2)) * w + F.pad(x, (0, -1, 1, 0))[1:, :1], (4, 6), (1, 6)),
 }
 
 

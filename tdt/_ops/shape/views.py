@@ -14,6 +14,7 @@ import numpy as np
 from numpy import ndarray
 
 from tdt._backend import may_overlap
+from tdt._backend.waiting import refuse_program, repeatable
 from tdt._core import dtype as _dtype
 from tdt._core.calls import as_shape, front
 from tdt._core.dtype import FLOAT8S
@@ -399,6 +400,7 @@ slice_view.vjp("x")(lambda g, x_shape, spec: _slice_backward(g, shape=x_shape, s
 
 
 @slice_view.fast_vjp("x")
+@repeatable
 def _(xp: ModuleType, g: Any, x_shape: tuple[int, ...], spec: tuple[Any, ...]) -> Any:
     return _slice_backward.forward(xp, g, shape=x_shape, spec=spec)
 
@@ -410,6 +412,7 @@ _PLACED = (gpu_kernel("place_gpu:placed", gpu_words),)
 def _slice_backward(xp: ModuleType, x: Any, *, shape: tuple[int, ...], spec: tuple[Any, ...]) -> Any:
     if xp is not np and (fast := chosen(_PLACED, xp, x)) and (out := fast(x, shape, decoded(spec))) is not None:
         return out
+    refuse_program()
     out = xp.zeros(shape, x.dtype)
     out[decoded(spec)] = x
     return out

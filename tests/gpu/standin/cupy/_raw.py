@@ -101,8 +101,8 @@ def _word(name, kind, value):
     if isinstance(value, cuda.function.CPointer):
         return ctypes.c_char.from_address(value.ptr)
     if kind.endswith("*"):
-        if value is None:
-            return ctypes.c_void_p(0)
+        if value is None or isinstance(value, cuda.memory.MemoryPointer):
+            return ctypes.c_void_p(0 if value is None else value.ptr)
         letter = POINTS_TO[kind[:-1].removeprefix("const ").strip()]
         dtype = value.dtype if isinstance(value, ndarray) else None
         fits = str(dtype) == "bfloat16" if letter == "E" else dtype is not None and dtype == np.dtype(letter)
