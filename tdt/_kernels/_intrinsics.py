@@ -1,4 +1,4 @@
-"""Intrinsics for operations that Python lacks: arrays at an address, the bits of a float, blocks that are turned."""
+"""Intrinsics for operations that Python lacks: arrays at an address, blocks that are turned."""
 
 from __future__ import annotations
 
@@ -26,48 +26,6 @@ def array_at(typingctx: Any, address: Any, size: Any, like: Any) -> Any:
         return array._getvalue()
 
     return result(types.intp, types.intp, like), generate
-
-
-def local_floats(count: int) -> Any:
-    """An intrinsic without arguments: the address of `count` float32 numbers on the thread's own stack, until the kernel
-    returns."""
-
-    def local(typingctx: Any) -> Any:
-        from numba.core import cgutils, types
-
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            kind = context.get_value_type(types.float32)
-            place = cgutils.alloca_once(builder, kind, size=context.get_constant(types.intp, count))
-            place.align = 64
-            return builder.ptrtoint(place, context.get_value_type(types.intp))
-
-        return types.intp(), generate
-
-    return intrinsic(local)
-
-
-@intrinsic
-def float_of_bits(typingctx: Any, bits: Any) -> Any:
-    """The float32 that has the bits of an integer (its low 32)."""
-    from numba.core import types
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        word = context.get_value_type(types.int32)
-        low = args[0] if args[0].type == word else builder.trunc(args[0], word)
-        return builder.bitcast(low, context.get_value_type(types.float32))
-
-    return types.float32(bits), generate
-
-
-@intrinsic
-def difference(typingctx: Any, a: Any, b: Any) -> Any:
-    """a - b of two float32 numbers, in this order: elsewhere in a kernel the compiler may join x - p - q to x - (p + q)."""
-    from numba.core import types
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.fsub(*args, flags=("contract",))
-
-    return types.float32(types.float32, types.float32), generate
 
 
 @intrinsic

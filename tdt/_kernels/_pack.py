@@ -21,9 +21,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tdt._kernels._jit import intrinsic
 from tdt._kernels._native import linked
-from tdt._kernels._tile import FUNCTION, Routine, call_of_words
+from tdt._kernels._tile import FUNCTION, Routine
 
 WORDS = ("source", "step", "count", "out", "pitch", "high")
 BLOCK = 8  # rows and columns that are turned at a time
@@ -287,9 +286,3 @@ def store_lanes(routine: Routine, value: Any, address: Any, offset: int, count: 
             part = builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), order)
             routine.write(part, address, offset + routine.item * start)
             start += size
-
-
-@intrinsic
-def pack(typingctx: Any, function: Any, source: Any, step: Any, count: Any, out: Any, pitch: Any, high: Any) -> Any:
-    """Call a function of `packer` or `turner`: `count` lines or elements of a column from address `source` to `out`."""
-    return call_of_words(len(WORDS))

@@ -8,8 +8,7 @@ function of its own, without Numba (`address`: some 20 ms to compile, 1 ms from 
     shape = choose(out_channels)                   # the fastest tile, with the padding of the columns
     function = address("rows", shape)              # an argument of the kernel, with shape.rows and shape.columns
     ...
-    tile(function, place(x, 0), place(rows, i), place(cells, t), cells_here, run, place(panels, j * depth), 0,
-         place(out, i * pitch + j), pitch, bias_at, min(tile_rows, high - i), min(tile_columns, columns - j), first)
+    call(code, function, x, rows_i, cells_t, cells_here, run, panel_j, 0, out_i_j, pitch, bias_j, rows_left, columns_left, first)
 
 How the left operand is addressed (`left`), for row r of the tile:
 
@@ -31,7 +30,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tdt._kernels._assembler import Assembler
-from tdt._kernels._jit import intrinsic
 from tdt._kernels._native import linked, vector_width
 
 if TYPE_CHECKING:
@@ -391,39 +389,3 @@ def call(code: Code, function: Value, *words: Value | int) -> None:
     """Call a tile's function, or one of `_pack`, in code that is written with `_code`: a word for each of its `WORDS`."""
     text = ", ".join(f"i64 {code.value(word, 'i64').name}" for word in words)
     code.lines.append(f"  call void {code.cast(function, 'ptr').name}({text})")
-
-
-def call_of_words(count: int) -> Any:
-    """For `intrinsic`: a call in Numba's code of a `Routine` by its address, which is the first of the arguments."""
-    from llvmlite import ir
-    from numba.core import types
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)] * count)
-        builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * (1 + count)), generate
-
-
-@intrinsic
-def tile(typingctx: Any, function: Any, a: Any, rows: Any, cells: Any, count: Any, run: Any, b: Any, step: Any, c: Any,
-         pitch: Any, bias: Any, high: Any, wide: Any, first: Any) -> Any:  # fmt: skip
-    """Call a tile's function: see the module. All are words; a, rows, cells, b, c and bias are addresses (`place`).
-
-    high, wide: how many of the tile's rows and columns exist. first: the sums are stored, else added to what is there;
-    then the bias is added, unless its address is 0. What `left` does not use may be 0.
-    """
-    return call_of_words(len(WORDS))
-
-
-@intrinsic
-def place(typingctx: Any, array: Any, index: Any) -> Any:
-    """The address of element `index` of a contiguous array."""
-    from numba.core import types
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        return builder.ptrtoint(builder.gep(data, [args[1]]), context.get_value_type(types.intp))
-
-    return types.int64(array, types.int64), generate

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tdt._kernels._jit import intrinsic
 from tdt._kernels._native import linked
 from tdt._kernels._pack import BLOCK, Source, turned
-from tdt._kernels._tile import FUNCTION, Routine, call_of_words
+from tdt._kernels._tile import FUNCTION, Routine
 
 WORDS = ("source", "step", "count", "out", "pitch", "table", "high")
 FORMS = ("plain", "scatter", "gather", "lines")
@@ -218,10 +217,3 @@ class Turn(Source):
             builder.position_at_end(following)
         builder.branch(done)
         builder.position_at_end(done)
-
-
-@intrinsic
-def turn(typingctx: Any, function: Any, source: Any, step: Any, count: Any, out: Any, pitch: Any, table: Any,
-         high: Any) -> Any:  # fmt: skip
-    """Call a function of `turner`; source, out and table are addresses (`_tile.place`)."""
-    return call_of_words(len(WORDS))

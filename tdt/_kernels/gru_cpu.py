@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from tdt._kernels._jit import jit
-from tdt._kernels._polynomial import sigmoid32, tanh32
-from tdt._kernels._recurrent import multiply, rows_of, run
-
-ONE = np.float32(1)
+from tdt._kernels import _gates
+from tdt._kernels._code import Code, Value, native
+from tdt._kernels._gates import Place
+from tdt._kernels._recurrent import LETTERS, Recurrence, run
 
 
 def forward(
@@ -30,7 +29,7 @@ def forward(
     b = b_ih.copy()
     b[: 2 * size] += b_hh[: 2 * size]
     arrays = hs, passed, gates, b, np.ascontiguousarray(b_hh[2 * size :])
-    run(_forward, steps, arrays, (w_hh[: 2 * size].T, w_hh[2 * size :].T), gates.shape[1])
+    run(_forward(), steps, arrays, (w_hh[: 2 * size].T, w_hh[2 * size :].T), gates.shape[1])
 
 
 def backward(
@@ -39,60 +38,38 @@ def backward(
     """The gradients (rows, 4H) of n, r, z and of the part of n from h; those of the states are completed in dh."""
     rows, size = passed.shape
     grads = np.empty((rows, 4 * size), np.float32)
-    arrays = dh, np.concatenate([h, out]), gates, passed, np.zeros(size, np.float32), grads
-    run(_backward, steps, arrays, (w_hh,), grads.shape[1])
+    run(_backward(), steps, (dh, np.concatenate([h, out]), gates, passed, grads), (w_hh,), grads.shape[1])
     return grads
 
 
-@jit
-def _forward(
-    first, last, offsets, before, reverse, samples, batch, size, hs, passed, gates, b, own, w_rz, w_n, earlier, places_n,
-    places, origin, depth, tiles,
-):  # fmt: skip
-    br, bz, bn = b[:size], b[size : 2 * size], b[2 * size :]
-    for block in range(first, last):
-        for k in range(offsets.size - 1):
-            low, high = rows_of(block, samples, k, offsets, reverse)
-            both = b[: 2 * size]
-            multiply(hs, earlier, low, high, origin, depth, tiles, w_rz, gates, places, both, False)
-            multiply(hs, earlier, low, high, origin, depth, tiles, w_n, passed, places_n, own, True)
-            for row in range(low, high):
-                at = (batch + row) * size
-                old, now, from_h = hs[before[row] * size :], hs[at : at + size], passed[row * size : (row + 1) * size]
-                all_gates = gates[3 * row * size :]
-                r, z, n = all_gates[:size], all_gates[size : 2 * size], all_gates[2 * size : 3 * size]
-                for j in range(size):
-                    r[j] = sigmoid32(r[j] + br[j])
-                for j in range(size):
-                    z[j] = sigmoid32(z[j] + bz[j])
-                for j in range(size):
-                    n[j] = tanh32(n[j] + bn[j] + r[j] * from_h[j])
-                for j in range(size):
-                    now[j] = n[j] + z[j] * (old[j] - n[j])
+@native(LETTERS + "ppppppp", vectorize=False)
+def _forward(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    run = Recurrence(code, arguments)
+    hs, passed, gates, b, b_n, w_rz, w_n = arguments[len(LETTERS) :]
+
+    def write(at: Place, now: Place, before: Place) -> None:
+        sums = [z + d for z, d in zip(at.parts(gates, 3), at.bias(b, 3), strict=True)]
+        values, h = _gates.gru(code, sums, at.load(passed), before.load(hs))
+        at.store(gates, *values)
+        now.store(hs, h)
+
+    with run.steps(first, last) as (low, high):
+        run.multiply(hs, run.earlier, low, high, run.size, w_rz, run.size * 2, gates, run.sums)
+        run.multiply(hs, run.earlier, low, high, run.size, w_n, run.size, passed, run.own, b_n)
+        run.each(low, high, write)
 
 
-@jit
-def _backward(
-    first, last, offsets, before, reverse, samples, batch, size, dh, hs, gates, passed, nothing, grads, w, earlier,
-    places_n, places, origin, depth, tiles,
-):  # fmt: skip
-    for block in range(first, last):
-        for k in range(offsets.size - 2, -1, -1):
-            low, high = rows_of(block, samples, k, offsets, reverse)
-            for row in range(low, high):
-                at, of = (batch + row) * size, before[row] * size
-                g, old_grad, old, from_h = dh[at : at + size], dh[of : of + size], hs[of:], passed[row * size :]
-                z3, g4 = gates[3 * row * size :], grads[4 * row * size :]
-                r, z, n = z3[:size], z3[size : 2 * size], z3[2 * size : 3 * size]
-                gn, gr, gz, gp = g4[:size], g4[size : 2 * size], g4[2 * size : 3 * size], g4[3 * size : 4 * size]
-                for j in range(size):
-                    gz[j] = g[j] * (old[j] - n[j]) * z[j] * (ONE - z[j])
-                for j in range(size):
-                    gn[j] = g[j] * (ONE - z[j]) * (ONE - n[j] * n[j])
-                for j in range(size):
-                    gp[j] = gn[j] * r[j]
-                for j in range(size):
-                    gr[j] = gp[j] * from_h[j] * (ONE - r[j])
-                for j in range(size):
-                    old_grad[j] += g[j] * z[j]
-            multiply(grads[size:], places, low, high, origin, depth, tiles, w, dh, earlier, nothing, False)
+@native(LETTERS + "pppppp", vectorize=False)
+def _backward(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    run = Recurrence(code, arguments)
+    dh, hs, gates, passed, grads, w = arguments[len(LETTERS) :]
+
+    def write(at: Place, now: Place, before: Place) -> None:
+        to_sums, to_h = _gates.gru_grad(at.parts(gates, 3), at.load(passed), before.load(hs), now.load(dh))
+        at.store(grads, *to_sums)
+        before.store(dh, before.load(dh) + to_h)
+
+    with run.steps(first, last, backward=True) as (low, high):
+        run.each(low, high, write)
+        from_h = code.at("float", grads, run.size)  # n's own part comes first
+        run.multiply(from_h, run.sums, low, high, run.size * 3, w, run.size, dh, run.earlier)

@@ -7,19 +7,18 @@ are used once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from tdt._kernels import _gates
 from tdt._kernels._arrays import product
 from tdt._kernels._code import Code, Value, native
-from tdt._kernels._exponential import exp, tanh
-from tdt._kernels._inline import inline
+from tdt._kernels._gates import Place
 from tdt._kernels._launches import watched_copy
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import parallel
-from tdt._kernels._rows import for_each, load, store
-from tdt._kernels.expression import Expression
+from tdt._kernels._rows import for_each
 
 GRAIN = 1 << 13  # gates that a thread should at least have
 
@@ -108,56 +107,21 @@ def _run(kernel: NativeKernel, arrays: tuple[np.ndarray, ...], count: int, size:
         parallel(kernel, count, *arrays, size, grain=grain)  # type: ignore[arg-type]
 
 
-def _sigmoid(x: Expression) -> Expression:
-    return 1 / (1 + exp(-x))
-
-
-class _Place(NamedTuple):
-    """Where a vector of a sample's state is: from element i on, in each part of a row; a part has `size` elements."""
-
-    code: Code
-    row: Value
-    size: Value
-    i: Value
-    mask: Value | None
-
-    def load(self, array: Value) -> Value:
-        """The vector in an array whose rows have one part."""
-        return self.parts(array, 1)[0]
-
-    def parts(self, array: Value, parts: int) -> list[Value]:
-        """The vectors of all parts."""
-        return [load(self.code, array, self._at(part, parts), self.mask) for part in range(parts)]
-
-    def store(self, array: Value, *values: Value) -> None:
-        """Write the vectors of all parts."""
-        for part, value in enumerate(values):
-            store(self.code, value, array, self._at(part, len(values)), self.mask)
-
-    def bias(self, array: Value, parts: int) -> list[Value]:
-        """The vectors of an array that is the same for all samples."""
-        return self._replace(row=self.code.value(0, "i64")).parts(array, parts)
-
-    def _at(self, part: int, parts: int) -> Value:
-        return (self.row * parts + part) * self.size + self.i
-
-
 def _each(code: Code, rows: tuple[Value, Value], arguments: list[Value], write: Callable[..., None]) -> None:
     """Call `write(place, *arrays)` for all vectors of the rows [first, last); arguments: the arrays, then their size."""
     *arrays, size = arguments
     with code.loop(*rows) as row:
-        for_each(code, size, lambda i, mask: write(_Place(code, row, size, i, mask), *arrays))
+        for_each(code, size, lambda i, mask: write(Place(code, row, size, i, mask), *arrays))
 
 
 @native("pppppp" + "q", vectorize=False)
 def _lstm(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
-    def write(at: _Place, gates: Value, from_h: Value, b: Value, before: Value, cell: Value, out: Value) -> None:
+    def write(at: Place, gates: Value, from_h: Value, b: Value, before: Value, cell: Value, out: Value) -> None:
         parts = zip(at.parts(gates, 4), at.bias(b, 4), at.parts(from_h, 4), strict=True)
-        i, f, a, o = (inline(code, tanh if k == 2 else _sigmoid, z + d + e) for k, (z, d, e) in enumerate(parts))
-        new = f * at.load(before) + i * a
-        at.store(gates, i, f, a, o)
+        values, new, h = _gates.lstm(code, [z + d + e for z, d, e in parts], at.load(before))
+        at.store(gates, *values)
         at.store(cell, new)
-        at.store(out, o * inline(code, tanh, new))
+        at.store(out, h)
 
     _each(code, (first, last), arguments, write)
 
@@ -167,27 +131,25 @@ def _lstm_grad(code: Code, first: Value, last: Value, arguments: list[Value]) ->
     """Gradients come with the states' arrays; those of c before take in what comes from c after."""
 
     def write(
-        at: _Place, dh: Value, dc: Value, dcell: Value, gates: Value, before: Value, cell: Value, grads: Value
+        at: Place, dh: Value, dc: Value, dcell: Value, gates: Value, before: Value, cell: Value, grads: Value
     ) -> None:
-        i, f, a, o = at.parts(gates, 4)
-        g, squashed = at.load(dh), inline(code, tanh, at.load(cell))
-        through = at.load(dcell) + g * (o * (1.0 - squashed * squashed))
-        to_i, to_f = through * (a * i * (1.0 - i)), through * (at.load(before) * f * (1.0 - f))
-        at.store(grads, to_i, to_f, through * (i * (1.0 - a * a)), g * (squashed * o * (1.0 - o)))
-        at.store(dc, at.load(dc) + through * f)
+        to_sums, to_cell = _gates.lstm_grad(
+            code, at.parts(gates, 4), at.load(before), at.load(cell), at.load(dh), at.load(dcell)
+        )
+        at.store(grads, *to_sums)
+        at.store(dc, at.load(dc) + to_cell)
 
     _each(code, (first, last), arguments, write)
 
 
 @native("pppppp" + "q", vectorize=False)
 def _gru(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
-    def write(at: _Place, gates: Value, from_h: Value, b: Value, h: Value, out: Value, passed: Value) -> None:
+    def write(at: Place, gates: Value, from_h: Value, b: Value, h: Value, out: Value, passed: Value) -> None:
         (zr, zz, zn), (br, bz, bn), (hr, hz, hn) = at.parts(gates, 3), at.bias(b, 3), at.parts(from_h, 3)
-        r, z = (inline(code, _sigmoid, total) for total in (zr + br + hr, zz + bz + hz))
-        n, old = inline(code, tanh, zn + bn + r * hn), at.load(h)
-        at.store(gates, r, z, n)
+        values, new = _gates.gru(code, [zr + br + hr, zz + bz + hz, zn + bn], hn, at.load(h))
+        at.store(gates, *values)
         at.store(passed, hn)
-        at.store(out, n + z * (old - n))
+        at.store(out, new)
 
     _each(code, (first, last), arguments, write)
 
@@ -196,30 +158,25 @@ def _gru(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
 def _gru_grad(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
     """The gradients of n, r, z and of the part of n from h."""
 
-    def write(at: _Place, dh: Value, dout: Value, gates: Value, passed: Value, h: Value, grads: Value) -> None:
-        (r, z, n), g = at.parts(gates, 3), at.load(dout)
-        to_n = g * (1.0 - z) * (1.0 - n * n)
-        from_h = to_n * r
-        to_r = from_h * at.load(passed) * (1.0 - r)
-        at.store(grads, to_n, to_r, g * (at.load(h) - n) * z * (1.0 - z), from_h)
-        at.store(dh, at.load(dh) + g * z)
+    def write(at: Place, dh: Value, dout: Value, gates: Value, passed: Value, h: Value, grads: Value) -> None:
+        to_sums, to_h = _gates.gru_grad(at.parts(gates, 3), at.load(passed), at.load(h), at.load(dout))
+        at.store(grads, *to_sums)
+        at.store(dh, at.load(dh) + to_h)
 
     _each(code, (first, last), arguments, write)
 
 
 @native("pppp" + "q", vectorize=False)
 def _rnn(code: Code, first: Value, last: Value, arguments: list[Value], relu: bool) -> None:
-    def write(at: _Place, sums: Value, from_h: Value, b: Value, out: Value) -> None:
-        z = at.load(sums) + at.bias(b, 1)[0] + at.load(from_h)
-        at.store(out, code.select(z <= 0.0, 0.0, z) if relu else inline(code, tanh, z))
+    def write(at: Place, sums: Value, from_h: Value, b: Value, out: Value) -> None:
+        at.store(out, _gates.rnn(code, at.load(sums) + at.bias(b, 1)[0] + at.load(from_h), relu))
 
     _each(code, (first, last), arguments, write)
 
 
 @native("ppp" + "q", vectorize=False)
 def _rnn_grad(code: Code, first: Value, last: Value, arguments: list[Value], relu: bool) -> None:
-    def write(at: _Place, dh: Value, out: Value, grads: Value) -> None:
-        g, h = at.load(dh), at.load(out)
-        at.store(grads, code.select(h <= 0.0, 0.0, g) if relu else g * (1.0 - h * h))
+    def write(at: Place, dh: Value, out: Value, grads: Value) -> None:
+        at.store(grads, _gates.rnn_grad(code, at.load(out), at.load(dh), relu))
 
     _each(code, (first, last), arguments, write)

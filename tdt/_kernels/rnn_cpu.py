@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from tdt._kernels._jit import jit
-from tdt._kernels._polynomial import tanh32
-from tdt._kernels._recurrent import multiply, rows_of, run
-
-ZERO, ONE = np.float32(0), np.float32(1)
+from tdt._kernels import _gates
+from tdt._kernels._code import Code, Value, native
+from tdt._kernels._gates import Place
+from tdt._kernels._recurrent import LETTERS, Recurrence, run
 
 
 def forward(steps: Any, sums: np.ndarray, hs: np.ndarray, w_hh: np.ndarray, relu: bool) -> None:
@@ -18,49 +17,37 @@ def forward(steps: Any, sums: np.ndarray, hs: np.ndarray, w_hh: np.ndarray, relu
 
     steps: the `Steps` of the batch.
     """
-    nothing = np.zeros(hs.shape[1], np.float32)
-    run(_forward, steps, (hs, sums, nothing), (w_hh.T,), hs.shape[1], relu)
+    run(_forward(relu), steps, (hs, sums), (w_hh.T,), hs.shape[1])
 
 
 def backward(steps: Any, dh: np.ndarray, w_hh: np.ndarray, out: np.ndarray, relu: bool) -> np.ndarray:
     """The gradients (rows, H) of the sums; those of the states are completed in dh."""
     grads = np.empty(out.shape, np.float32)
-    nothing = np.zeros(dh.shape[1], np.float32)
-    run(_backward, steps, (dh, np.ascontiguousarray(out), nothing, grads), (w_hh,), dh.shape[1], relu)
+    run(_backward(relu), steps, (dh, np.ascontiguousarray(out), grads), (w_hh,), dh.shape[1])
     return grads
 
 
-@jit
-def _forward(
-    first, last, offsets, before, reverse, samples, batch, size, relu, hs, sums, nothing, w, earlier, own, places, origin,
-    depth, tiles,
-):  # fmt: skip
-    for block in range(first, last):
-        for k in range(offsets.size - 1):
-            low, high = rows_of(block, samples, k, offsets, reverse)
-            multiply(hs, earlier, low, high, origin, depth, tiles, w, sums, own, nothing, False)
-            z, now = sums[low * size : high * size], hs[(batch + low) * size :]
-            if relu:
-                for j in range(z.size):
-                    now[j] = ZERO if z[j] <= ZERO else z[j]
-            else:
-                for j in range(z.size):
-                    now[j] = tanh32(z[j])
+@native(LETTERS + "ppp", vectorize=False)
+def _forward(code: Code, first: Value, last: Value, arguments: list[Value], relu: bool) -> None:
+    run = Recurrence(code, arguments)
+    hs, sums, w = arguments[len(LETTERS) :]
+
+    def write(at: Place, now: Place, before: Place) -> None:
+        now.store(hs, _gates.rnn(code, at.load(sums), relu))
+
+    with run.steps(first, last) as (low, high):
+        run.multiply(hs, run.earlier, low, high, run.size, w, run.size, sums, run.sums)
+        run.each(low, high, write)
 
 
-@jit
-def _backward(
-    first, last, offsets, before, reverse, samples, batch, size, relu, dh, out, nothing, grads, w, earlier, own, places,
-    origin, depth, tiles,
-):  # fmt: skip
-    for block in range(first, last):
-        for k in range(offsets.size - 2, -1, -1):
-            low, high = rows_of(block, samples, k, offsets, reverse)
-            h, g, target = out[low * size : high * size], dh[(batch + low) * size :], grads[low * size :]
-            if relu:
-                for j in range(h.size):
-                    target[j] = ZERO if h[j] <= ZERO else g[j]
-            else:
-                for j in range(h.size):
-                    target[j] = g[j] * (ONE - h[j] * h[j])
-            multiply(grads, own, low, high, origin, depth, tiles, w, dh, earlier, nothing, False)
+@native(LETTERS + "pppp", vectorize=False)
+def _backward(code: Code, first: Value, last: Value, arguments: list[Value], relu: bool) -> None:
+    run = Recurrence(code, arguments)
+    dh, out, grads, w = arguments[len(LETTERS) :]
+
+    def write(at: Place, now: Place, before: Place) -> None:
+        at.store(grads, _gates.rnn_grad(code, at.load(out), now.load(dh), relu))
+
+    with run.steps(first, last, backward=True) as (low, high):
+        run.each(low, high, write)
+        run.multiply(grads, run.sums, low, high, run.size, w, run.size, dh, run.earlier)
