@@ -2,7 +2,7 @@
 
 python -m benchmarks.product --threads 1             # processor time, little disturbed by a busy machine
 python -m benchmarks.product --count 200 --family transformer --all
-python -m benchmarks.product --threads 1 --dtype float64
+python -m benchmarks.product --threads 1 --dtype float64     # or bfloat16
 
 Shapes are those of linear layers and their gradients in transformers, MLPs, image classifiers' heads, recurrent nets and
 recommenders, of attention's and other stacks of products, and of products with few rows or columns. Each alternates with
@@ -141,14 +141,17 @@ def draw(rng: np.random.Generator, family: str = "") -> Shape:
 def call(library: Any, shape: Shape, dtype: str = "float32") -> Callable[[], object]:
     """The product by one library, on the same numbers, without recording."""
     rng = np.random.default_rng(0)
-    a, b = (
-        rng.standard_normal((shape.batch, *(reversed(size) if t == "t" else size)), dtype)
+
+    def numbers(*size: int) -> Any:
+        return library.from_numpy(rng.standard_normal(size, np.float32)).to(getattr(library, dtype))
+
+    x, y = (
+        numbers(shape.batch, *(reversed(size) if t == "t" else size))
         for t, size in zip(shape.how, ((shape.m, shape.k), (shape.k, shape.n)), strict=True)
     )
-    bias = library.from_numpy(rng.standard_normal(shape.n, dtype)) if shape.bias else None
+    bias = numbers(shape.n) if shape.bias else None
     if shape.batch == 1:
-        a, b = a[0], b[0]
-    x, y = library.from_numpy(a), library.from_numpy(b)
+        x, y = x[0], y[0]
     no_grad = library.no_grad()
     if shape.how == "nt" and shape.batch == 1:  # y is a linear layer's weight
         linear = library.nn.functional.linear
@@ -167,7 +170,9 @@ def call(library: Any, shape: Shape, dtype: str = "float32") -> Callable[[], obj
 def main() -> None:
     """Draw the shapes, measure them and print the summary."""
     parser = sweep_parser(__doc__, 80, 12)
-    parser.add_argument("--dtype", choices=["float32", "float64"], default="float32", help="of the matrices (float32)")
+    parser.add_argument(
+        "--dtype", choices=["float32", "float64", "bfloat16"], default="float32", help="of the matrices (float32)"
+    )
     args = parser.parse_args()
     clock, tdt, torch, rng = begin_sweep(args)
     found = []

@@ -14,12 +14,14 @@ tile's last element shows whether whole vectors may be read: those that would pa
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._dots import PAIRS, SIDE, STEP_BYTES, TILE, TILE_BYTES
+from tdt._kernels._syntax import vector_length
 
 EIGHTH = 8  # numbers of 16 bits in 128: instructions that interleave do so within as many bits
 CHUNK = {"deep": 32, "flat": 2}  # steps that a piece of work packs: of lines that lie together, many in a row of memory
@@ -47,9 +49,46 @@ def pack(code: Code, first: Value, last: Value, arguments: list[Value], form: st
         base = source + code.load("i64", matrices, matrix)
         with code.loop(chunk * some, code.minimum(chunk * some + some, steps)) as step:
             target = out + ((matrix * panels + number) * steps + step) * STEP_BYTES
-            with code.loop(0, 2) as tile:
-                offsets = Offsets(code, form, line_table, k_table, (number * 2 + tile) * TILE, entries, step)
-                pack_tile(code, form, right, base, end, offsets, copied, target + tile * TILE_BYTES)
+
+            def apart(step: Value = step, target: Value = target) -> None:
+                with code.loop(0, 2) as tile:
+                    offsets = Offsets(code, form, line_table, k_table, (number * 2 + tile) * TILE, entries, step)
+                    pack_tile(code, form, right, base, end, offsets, copied, target + tile * TILE_BYTES)
+
+            if form == "deep":
+                apart()
+            else:
+                pack_both(code, right, base, end, line_table, k_table, number, entries, step, target, apart)
+
+
+def pack_both(code: Code, right: bool, base: Value, end: Value, lines: Value, ks: Value, panel: Value, entries: Value,
+              step: Value, out: Value, apart: Callable[[], None]) -> None:  # fmt: skip
+    """Pack the two tiles of a step of a "flat" panel at once if all of its k and lines are there, else by `apart`."""
+    table = code.at("i64", ks, step * (SIDE + 1))
+    signs = code.load("i64", table, 0, SIDE // 4)
+    for k in range(1, 4):
+        signs = signs | code.load("i64", table, k * (SIDE // 4), SIDE // 4)
+    while vector_length(signs.kind):  # to a single one
+        first, second = code.halves(signs)
+        signs = first | second
+    start = base + code.load("i64", lines, code.minimum(panel * 2, entries - 1))
+    whole = (signs >= 0) & (panel * 2 + 1 < entries) & (start + code.load("i64", table, SIDE) + 2 * SIDE <= end)
+
+    def together() -> None:
+        tiles: list[list[Value]] = [[], []]
+        for p in range(PAIRS):
+            a, b = (
+                code.load("i16", code.cast(start + code.load("i64", table, 2 * p + k), "ptr"), 0, SIDE) for k in (0, 1)
+            )
+            for half, tile in enumerate(tiles):
+                places = [half * TILE + i // 2 + SIDE * (i % 2) for i in range(SIDE)]
+                pairs = code.shuffle(a, b, places)
+                tile.append(code.new("<16 x i32>", f"bitcast {pairs.kind} {pairs.name} to <16 x i32>"))
+        for half, tile in enumerate(tiles):
+            for k, row in enumerate(tile if right else turned(code, tile)):
+                code.store(row, code.cast(out + half * TILE_BYTES, "ptr"), k * PAIRS)
+
+    code.choose(whole, together, apart)
 
 
 def pack_tile(code: Code, form: str, right: bool, base: Value, end: Value, offsets: Offsets, copied: Value,

@@ -2,8 +2,8 @@
 
 Both operands are packed into panels of 32 lines (`_pairs`), but for a left one whose rows AMX reads where they lie. Then
 blocks of up to 128 × 256 results are summed, DEPTH steps of 32 k at a time, in memory on the thread's stack, and rounded
-once. An element has one value, whatever the layout and the size of its matrices and the number of threads: its sum is cut by
-its length alone.
+once. Of stacks, and of few rows, each block packs what it needs (`_pair_products`). An element has one value, whatever the
+layout and the size of its matrices and the number of threads: its sum is cut by its length alone.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tdt._kernels._code import Code, Value, native
 from tdt._kernels._dots import SIDE, STEP_BYTES, TILE, WAYS
 from tdt._kernels._formulas import BFLOAT16
 from tdt._kernels._pair_blocks import ACROSS, BLOCK_BYTES, DEPTH, DOWN, ahead, block_of, finish
+from tdt._kernels._pair_products import packing_products
 from tdt._kernels._pair_windows import windows_times
 from tdt._kernels._pairs import CHUNK, pack, table_of
 from tdt._kernels._pool import parallel
@@ -216,6 +217,9 @@ def product(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.
     m, k, n = *a.shape[-2:], b.shape[-1]
     left, right = _operand(a.shape, a.strides, False), _operand(b.shape, b.strides, True)
     out = np.empty((*a.shape[:-2], m, n), BFLOAT16)
+    if _packs_once(left, right):
+        _multiply_packing(a, left, b, right, out, bias)
+        return out
     second = _packed_operand(b, right, True)
     if left.pitches is not None and WAYS[_dots.available()].IN_PLACE:
         rows = left.lines.outer, left.pitches, left.lines.inner
@@ -224,6 +228,35 @@ def product(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.
         sizes = math.prod(a.shape[:-2]), m, n, -(-k // SIDE)
         multiply(_packed_operand(a, left, False), second, sizes, out, padded_bias(bias, n))
     return out
+
+
+def _packs_once(left: _Operand, right: _Operand) -> bool:
+    """Whether blocks that pack what they need pack nothing twice, or for few others, and write no large operand to memory."""
+    blocks_down, blocks_across = -(-left.lines.panels // DOWN), -(-right.lines.panels // ACROSS)
+    short, in_place = left.lines.steps <= DEPTH, left.pitches is not None
+    return blocks_down == 1 or (short and (len(left.matrices) > 1 or (blocks_across == 1 and not in_place)))
+
+
+def _multiply_packing(
+    a: np.ndarray, left: _Operand, b: np.ndarray, right: _Operand, out: np.ndarray, bias: np.ndarray | None
+) -> None:
+    """`product` into `out` by blocks that pack what they need."""
+    rows, columns, steps = *out.shape[-2:], left.lines.steps
+    operands = []
+    for array, plan in ((a, left), (b, right)):
+        source = np.ascontiguousarray(array) if plan.copied else array
+        start = address_of(source)
+        operands.append((source, start, start + plan.end, plan.matrices, plan.lines.outer, plan.lines.inner))
+    whole = left.lines.form == "deep" and (left.lines.inner[:, 1] == SIDE).all() and rows >= TILE
+    pitch = int(left.lines.outer[1]) if whole and WAYS[_dots.available()].IN_PLACE else 0
+    blocks_down, blocks_across = -(-left.lines.panels // DOWN), -(-right.lines.panels // ACROSS)
+    work = min(rows, DOWN * SIDE) * min(columns, ACROSS * SIDE) * SIDE * steps
+    parallel(
+        packing_products(_dots.available(), left.lines.form, right.lines.form),
+        len(left.matrices) * blocks_down * blocks_across, *operands[0][1:], pitch, *operands[1][1:], out,
+        padded_bias(bias, columns), rows, columns, steps, len(left.lines.outer), len(right.lines.outer),
+        int(blocks_down > 1), grain=max(1, GRAIN // work),
+    )  # fmt: skip
 
 
 def _packed_operand(array: np.ndarray, plan: _Operand, right: bool) -> Packed:

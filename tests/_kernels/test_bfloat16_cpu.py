@@ -123,6 +123,21 @@ def test_an_element_has_one_value_whatever_the_size_and_the_number_of_threads(wa
     assert (part.view(np.uint16) == whole[17:19, 100:150].view(np.uint16)).all()
 
 
+@pytest.mark.parametrize("left", ["rows", "columns", "part"])
+@pytest.mark.parametrize("shape", [(3, 150, 70, 40), (1, 1, 600, 300), (2, 33, 64, 290), (1, 300, 96, 20)], ids=str)
+def test_blocks_that_pack_what_they_need_give_the_same_bits(
+    way: str, shape: tuple[int, ...], left: str, monkeypatch: pytest.MonkeyPatch
+):
+    stack, m, k, n = shape
+    a, b, bias = LAYOUTS[left](numbers(stack, m, k)), numbers(stack, k, n, seed=1), numbers(n, seed=2)
+    found = []
+    for packs in (True, False):
+        monkeypatch.setattr(bfloat16_cpu, "_packs_once", lambda left, right, packs=packs: packs)
+        found += [bfloat16_cpu.product(a, y, bias).view(np.uint16) for y in (b, LAYOUTS["columns"](b))]
+    for each in found[1:]:
+        np.testing.assert_array_equal(each, found[0])
+
+
 def test_numbers_that_are_not_finite_stay_in_their_rows_and_columns(way: str):
     a, b = numbers(40, 50), numbers(50, 45, seed=1)
     a[3, 49], b[7, 44] = np.nan, np.inf
