@@ -9,16 +9,17 @@ from tdt._kernels._dots import SIDE, TILE
 
 DEPTH = 16  # steps of a panel that are summed at a time: 32 KB of the right operand, in a level-one cache
 DOWN, ACROSS = 4, 8  # panels of a block: 128 KB of the left operand, in a level-two cache; as much of sums
+GROUP = 2  # rows of blocks that are summed side by side: weights that fill the cache are read once for all of them
 BLOCK_BYTES = 4 * SIDE * SIDE
 
 
-def block_of(code: Code, number: Value, down: Value, across: Value, by_columns: Value) -> tuple[Value, Value]:
-    """The first panel of rows and of columns of a block, counted along the columns, or along the rows unless `by_columns`."""
-    inner = code.select(by_columns != 0, down, across)
-    outer = number // inner
-    within = number - outer * inner
-    row, column = (code.select(by_columns != 0, *pair) for pair in ((within, outer), (outer, within)))
-    return row * DOWN, column * ACROSS
+def block_of(code: Code, number: Value, down: Value, across: Value, group: Value) -> tuple[Value, Value]:
+    """The first panel of rows and of columns of a block: blocks are counted down the columns in groups of rows of blocks."""
+    start = number // (group * across) * group
+    within = number - start * across
+    high = code.minimum(down - start, group)
+    column = within // high
+    return (start + within - column * high) * DOWN, column * ACROSS
 
 
 def ahead(code: Code, place: tuple[Value, Value], rows: Value, out: Value, pitch: Value) -> None:

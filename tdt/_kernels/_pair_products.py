@@ -17,7 +17,7 @@ from tdt._kernels._pairs import Offsets, pack_both, pack_tile
 PANEL_BYTES = DEPTH * STEP_BYTES  # of a part of a packed operand
 
 
-@native("q" * 19)
+@native("q" * 18)
 def packing_products(
     code: Code, first: Value, last: Value, arguments: list[Value], way: str, left_form: str, right_form: str
 ) -> None:
@@ -25,11 +25,10 @@ def packing_products(
 
     Arguments: of the left operand, addresses of the first element, past the last one, of the offsets of matrices, of lines and of
     k, and the bytes from a row to the next where whole tiles are read in place, else 0; of the right operand the same five
-    addresses; addresses of the result and the bias; rows and columns of a result; steps; numbers of offsets of lines of both;
-    whether neighbouring pieces of work have the same columns, else the same rows.
+    addresses; addresses of the result and the bias; rows and columns of a result; steps; numbers of offsets of lines of both.
     """
     left, pitch, right = arguments[:5], arguments[5], arguments[6:11]
-    result, bias, rows, columns, steps, *entries, by_columns = arguments[11:]
+    result, bias, rows, columns, steps, *entries = arguments[11:]
     dots = WAYS[way](code)
     sums = code.array("float", DOWN * ACROSS * SIDE * SIDE)
     complete = code.array("float", SIDE * SIDE)
@@ -49,7 +48,7 @@ def packing_products(
     with code.loop(first, last) as piece:
         matrix = piece // (blocks_down * blocks_across)
         part = piece - matrix * blocks_down * blocks_across
-        row, column = block_of(code, part, blocks_down, blocks_across, by_columns)
+        row, column = block_of(code, part, blocks_down, blocks_across, blocks_down)
         high, broad = code.minimum(down - row, DOWN), code.minimum(across - column, ACROSS)
         out = result + matrix * rows * columns * 2
         with code.loop(0, steps, DEPTH) as begin:

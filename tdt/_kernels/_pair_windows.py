@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._dots import SIDE, STEP_BYTES, TILE, TILE_BYTES, WAYS, Rows
-from tdt._kernels._pair_blocks import ACROSS, BLOCK_BYTES, DEPTH, DOWN, ahead, block_of, finish
+from tdt._kernels._pair_blocks import ACROSS, BLOCK_BYTES, DEPTH, DOWN, GROUP, ahead, block_of, finish
 from tdt._kernels._pairs import Offsets, pack_tile
 
 
-@native("qqqqqqqqqqqqq")
+@native("qqqqqqqqqqqq")
 def windows_times(code: Code, first: Value, last: Value, arguments: list[Value], way: str) -> None:
     """Blocks of the product of windows and weights, rounded to bfloat16.
 
     Arguments: addresses of the image's first element, past its last one, of the offsets of windows, of the pitch of each 16 of
     them (0: they are copied), of (offset, count) of each step, of the packed weights, the result and the bias; windows, columns,
-    panels of the weights, steps; whether neighbouring pieces of work have the same columns, else the same windows.
+    panels of the weights, steps.
     """
-    image, end, windows, pitches, table, weights, result, bias, rows, columns, across, steps, by_columns = arguments
+    image, end, windows, pitches, table, weights, result, bias, rows, columns, across, steps = arguments
     dots = WAYS[way](code)
     sums = code.array("float", DOWN * ACROSS * SIDE * SIDE)
     complete = code.array("float", SIDE * SIDE)
@@ -34,7 +34,7 @@ def windows_times(code: Code, first: Value, last: Value, arguments: list[Value],
     blocks_down, blocks_across = (down + (DOWN - 1)) // DOWN, (across + (ACROSS - 1)) // ACROSS
     dots.begin()
     with code.loop(first, last) as piece:
-        row, column = block_of(code, piece, blocks_down, blocks_across, by_columns)
+        row, column = block_of(code, piece, blocks_down, blocks_across, code.value(GROUP, "i64"))
         high = code.minimum(down - row, DOWN)
         with code.loop(0, steps, DEPTH) as begin:
             count = code.minimum(steps - begin, DEPTH)

@@ -20,30 +20,29 @@ from tdt._kernels._addresses import address_of
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._dots import SIDE, STEP_BYTES, TILE, WAYS
 from tdt._kernels._formulas import BFLOAT16
-from tdt._kernels._pair_blocks import ACROSS, BLOCK_BYTES, DEPTH, DOWN, ahead, block_of, finish
+from tdt._kernels._pair_blocks import ACROSS, BLOCK_BYTES, DEPTH, DOWN, GROUP, ahead, block_of, finish
 from tdt._kernels._pair_products import packing_products
 from tdt._kernels._pair_windows import windows_times
 from tdt._kernels._pairs import CHUNK, pack, table_of
 from tdt._kernels._pool import parallel
 
 GRAIN = 1 << 22  # multiply-adds that a thread should at least have: some 10 µs
-CACHED = 1 << 20  # bytes of a right operand that stay in a level-two cache beside rows of the left one
 PACKED = 1 << 17  # bytes that a thread should at least pack
 
 
-@native("qqqqqqqqqqqqqqq")
+@native("qqqqqqqqqqqqqq")
 def _blocks(code: Code, first: Value, last: Value, arguments: list[Value], way: str, rounds: bool) -> None:
     """Blocks of products of packed operands.
 
     Arguments: addresses of the packed operands, the result and the bias; rows and columns of a result; panels of both
     operands; steps; bytes from an operand's matrix to the next, and of results; numbers from a result's row to the next;
-    whether sums are added to what is there; whether neighbouring pieces of work have the same columns, else the same rows.
+    whether sums are added to what is there.
 
     Args:
         rounds: results are bfloat16, with the bias; else float32, without.
     """
     (left, right, result, bias, rows, columns, down, across, steps, left_next, right_next, out_next, pitch,
-     adds, by_columns) = arguments  # fmt: skip
+     adds) = arguments  # fmt: skip
     dots = WAYS[way](code)
     scratch = code.array("float", DOWN * ACROSS * SIDE * SIDE)
     complete = code.array("float", SIDE * SIDE)  # of one block, which stays in the level-one cache until it is written
@@ -52,7 +51,7 @@ def _blocks(code: Code, first: Value, last: Value, arguments: list[Value], way: 
     with code.loop(first, last) as piece:
         matrix = piece // (blocks_down * blocks_across)
         part = piece - matrix * blocks_down * blocks_across
-        row, column = block_of(code, part, blocks_down, blocks_across, by_columns)
+        row, column = block_of(code, part, blocks_down, blocks_across, code.value(GROUP, "i64"))
         a, b, c = left + matrix * left_next, right + matrix * right_next, result + matrix * out_next
         with code.loop(0, steps, DEPTH) as begin:
             count = code.minimum(steps - begin, DEPTH)
@@ -159,7 +158,7 @@ def multiply(left: Packed, right: Packed, sizes: tuple[int, int, int, int], out:
     parallel(
         _blocks(_dots.available(), rounds), pieces, left.memory, right.memory, out, 0 if bias is None else bias, rows, columns,
         left.panels, right.panels, steps, left.bytes, right.bytes, rows * columns * out.itemsize, columns, int(adds),
-        int(right.bytes > CACHED),        grain=max(1, GRAIN // work),
+        grain=max(1, GRAIN // work),
     )  # fmt: skip
 
 
@@ -182,7 +181,7 @@ def multiply_rows(source: np.ndarray, end: int, rows: tuple[np.ndarray, np.ndarr
     work = DOWN * min(right.panels, ACROSS) * SIDE * SIDE * SIDE * steps
     parallel(
         windows_times(_dots.available()), pieces, start, start + end, *rows, right.memory, out, padded_bias(bias, columns),
-        windows, columns, right.panels, steps, int(right.bytes > CACHED), grain=max(1, GRAIN // work),
+        windows, columns, right.panels, steps, grain=max(1, GRAIN // work),
     )  # fmt: skip
 
 
@@ -255,7 +254,7 @@ def _multiply_packing(
         packing_products(_dots.available(), left.lines.form, right.lines.form),
         len(left.matrices) * blocks_down * blocks_across, *operands[0][1:], pitch, *operands[1][1:], out,
         padded_bias(bias, columns), rows, columns, steps, len(left.lines.outer), len(right.lines.outer),
-        int(blocks_down > 1), grain=max(1, GRAIN // work),
+        grain=max(1, GRAIN // work),
     )  # fmt: skip
 
 
