@@ -7,7 +7,8 @@ import pytest
 
 import tdt
 from tdt._kernels import _pool
-from tdt._kernels.attention_cpu import DEPTH, ROWS, attention, attention_vjp
+from tdt._kernels._attention_heads import DEPTH, ROWS
+from tdt._kernels.attention_cpu import attention, attention_vjp
 from tdt._ops.nn.attention import _attention
 from tdt.nn.functional import scaled_dot_product_attention
 from tests._kernels.watch import watch

@@ -13,7 +13,7 @@ import pytest
 
 import tdt
 from tdt._backend.layout import to_front, to_last
-from tdt._kernels import _dots, bfloat16_conv_cpu, bfloat16_cpu
+from tdt._kernels import _dots, attention_cpu, bfloat16_conv_cpu, bfloat16_cpu
 from tdt._kernels._code import written
 from tdt.autograd._op import OPS
 from tests._kernels.guarded import at_the_end
@@ -136,6 +136,48 @@ def test_blocks_that_pack_what_they_need_give_the_same_bits(
         found += [bfloat16_cpu.product(a, y, bias).view(np.uint16) for y in (b, LAYOUTS["columns"](b))]
     for each in found[1:]:
         np.testing.assert_array_equal(each, found[0])
+
+
+def attended(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Any, causal: bool) -> np.ndarray:
+    out = np.zeros((*q.shape[:-1], v.shape[-1]), BFLOAT16)
+    norms = np.zeros((*q.shape[:-1], 2), np.float32)
+    attention_cpu.attention(q, k, v, mask, None, out, norms, causal=causal, scale=0.2, dropped=0.0)
+    return out
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("sizes", [(70, 90, 40, 24), (200, 64, 32, 64), (33, 300, 65, 7), (250, 250, 20, 33)], ids=str)
+def test_attention_sums_pairs(way: str, sizes: tuple[int, ...], causal: bool, monkeypatch: pytest.MonkeyPatch):
+    length, places, width, size = sizes
+    shapes = [(2, 2, length, width), (2, 2, places, width), (2, 2, places, size)]
+    q, k, v = (at_the_end(numbers(*s, seed=i).view(np.uint16)).view(BFLOAT16) for i, s in enumerate(shapes))
+    rng = np.random.default_rng(7)
+    mask = np.where(rng.random((length, places)) < 0.2, -np.inf, rng.standard_normal((length, places))).astype(
+        np.float32
+    )
+    mask[3] = -np.inf
+    masks = [None] if causal else [None, np.broadcast_to(mask, (2, 2, length, places))]
+    for each in masks:
+        found = attended(q, k, v, each, causal)
+        scores = 0.2 * q.astype(float) @ k.astype(float).swapaxes(-1, -2) + (0 if each is None else each)
+        if causal:
+            scores = np.where(np.tri(length, places, dtype=bool), scores, -np.inf)
+        weights = np.exp(scores - np.maximum(scores.max(-1, keepdims=True), -1e30))
+        weights /= np.maximum(weights.sum(-1, keepdims=True), 1e-30)
+        error = np.abs(found.astype(float) - weights @ v.astype(float))
+        assert (error <= 2.0**-7 * (weights @ np.abs(v.astype(float))) + 1e-30).all()
+        part = attended(q[:, 1:, :32], k[:, 1:], v[:, 1:], None if each is None else each[:, 1:, :32], causal)
+        np.testing.assert_array_equal(part.view(np.uint16), found[:, 1:, :32].view(np.uint16))
+        before = tdt.get_num_threads()
+        try:
+            tdt.set_num_threads(3 - before if before < 3 else 1)
+            np.testing.assert_array_equal(attended(q, k, v, each, causal).view(np.uint16), found.view(np.uint16))
+        finally:
+            tdt.set_num_threads(before)
+        if not way.startswith("emulated"):
+            monkeypatch.setattr(_dots, "available", lambda: f"emulated-{way}")
+            np.testing.assert_array_equal(attended(q, k, v, each, causal).view(np.uint16), found.view(np.uint16))
+            monkeypatch.setattr(_dots, "available", lambda: way)
 
 
 def test_numbers_that_are_not_finite_stay_in_their_rows_and_columns(way: str):
