@@ -19,6 +19,7 @@ from tdt._core.float8 import KINDS, astype
 from tdt._core.from_data import array_of, fill_number
 from tdt._core.methods import named_like
 from tdt._core.mode import state
+from tdt._core.remembered_creation import creates
 from tdt._core.sparse import SparseCOO
 from tdt._core.storage import TypedStorage, UntypedStorage, tensor_on
 from tdt._core.tensor import LEAF, Tensor, wrap
@@ -449,7 +450,17 @@ def empty_like(
     """
 
 
-@front
+def _filled_array(size: Any, fill_value: Any) -> Callable[[], np.ndarray] | None:
+    """What creates the array of `full` on the CPU; None for sizes and numbers that are to be checked."""
+    if size.__class__ is not tuple or min(size, default=0) < 0 or fill_value.__class__ not in FILLED:
+        return None
+    value, dtype = fill_number(fill_value, None, "full(): argument 'fill_value' (position 2)")
+    if dtype.np in KINDS or dtype.np.kind not in FILLED[value.__class__]:
+        return None
+    return lambda: _ones(size, dtype.np, value)
+
+
+@creates(_filled_array)
 def full(
     size: Sequence[int], fill_value: Number, *, out: Tensor | None = None,
     dtype: Dtype | None = None, layout: Layout | None = None, device: Device = None,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import builtins
-import functools
 import math
 import operator
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +18,9 @@ from tdt._core.calls import front
 from tdt._core.creation import _finished, _into, _recorded
 from tdt._core.dtype import dtype as Dtype
 from tdt._core.from_data import LARGEST, check_bits, fill_number
+from tdt._core.remembered_creation import creates
 from tdt._core.tensor import Tensor, wrap
+from tdt._kernels import spaced
 
 if TYPE_CHECKING:
     from tdt._core.layout import layout as Layout
@@ -117,7 +118,7 @@ def _floats(first: float, limit: float, stride: float, dtype: Dtype | None) -> n
     if dtype not in FLOATS or not 0 < count < 2**53:
         return None
     array = np.empty(count, dtype.np)
-    _write_spaced(array, 0, 1, stride, first)
+    spaced(array, first, stride)
     return array
 
 
@@ -171,7 +172,33 @@ def _real(value: Any) -> Any:
     return value
 
 
-@front
+def _spaced(start: Any, end: Any, steps: Any) -> Callable[[], np.ndarray] | None:
+    """What creates the array of `linspace` in float32 on the CPU; None where that is not the default, or for other arguments."""
+    if not (NUMBERS_ONLY.issuperset((start.__class__, end.__class__)) and steps.__class__ is int and steps > 1):
+        return None
+    if _dtype.get_default_dtype() is not _dtype.float32 or as_device(None) is not CPU:
+        return None
+    if not (-LARGEST <= start <= LARGEST and -LARGEST <= end <= LARGEST and abs(end - start) <= LARGEST):
+        return None
+    first, last, step = _bounds_and_step(start, end, steps, _dtype.float32)
+
+    def make() -> np.ndarray:
+        array = np.empty(steps, np.float32)
+        spaced(array, first, step, last)
+        return array
+
+    return make
+
+
+def _bounds_and_step(start: Any, end: Any, steps: int, dtype: Dtype) -> tuple[Any, Any, Any]:
+    """The ends of `linspace` and the distance of its numbers, rounded to float32 for results of that type, as PyTorch's are."""
+    if dtype is not _dtype.float32:
+        return start, end, (end - start) / (steps - 1)
+    first, last = np.float32(start), np.float32(end)
+    return float(first), float(last), float((last - first) / np.float32(steps - 1))
+
+
+@creates(_spaced)
 def linspace(
     start: Number | Tensor, end: Number | Tensor, steps: int, *, out: Tensor | None = None,
     dtype: Dtype | None = None, layout: Layout | None = None, device: Device = None,
@@ -192,8 +219,8 @@ def linspace(
     >>> tdt.linspace(0, 1, 3)
     tensor([0.0000, 0.5000, 1.0000])
     """
-    if dtype is out is device is None and not requires_grad and (array := _spaced(start, end, steps)) is not None:
-        return _recorded(_finished(array, False))
+    if dtype is out is device is None and not requires_grad and (make := _spaced(start, end, steps)) is not None:
+        return _recorded(_finished(make(), False))
     (start, end), steps = _ends("linspace", start, end, steps), operator.index(steps)
     dtype = out.dtype if dtype is None and out is not None else dtype
     has_complex = isinstance(start, complex) or isinstance(end, complex)
@@ -217,63 +244,6 @@ def linspace(
             values[...] = start
         created = _finished(values, requires_grad, device)
     return _recorded(created) if out is None else _into(out, created)
-
-
-def _bounds_and_step(start: Any, end: Any, steps: int, dtype: Dtype) -> tuple[Any, Any, Any]:
-    """The ends of `linspace` and the distance of its numbers, rounded to float32 for results of that type, as PyTorch's are."""
-    if dtype is not _dtype.float32:
-        return start, end, (end - start) / (steps - 1)
-    first, last = np.float32(start), np.float32(end)
-    return float(first), float(last), float((last - first) / np.float32(steps - 1))
-
-
-MAX_CACHED = 1 << 12  # numbers of `linspace` whose distances from the ends are kept for the next call
-
-
-def _spaced(start: Any, end: Any, steps: Any) -> np.ndarray | None:
-    """The array of `linspace` in float32 on the CPU; None where that is not the default, or the arguments are not numbers."""
-    if not (NUMBERS_ONLY.issuperset((start.__class__, end.__class__)) and steps.__class__ is int and steps > 1):
-        return None
-    if _dtype.get_default_dtype() is not _dtype.float32 or as_device(None) is not CPU:
-        return None
-    if not (-LARGEST <= start <= LARGEST and -LARGEST <= end <= LARGEST and abs(end - start) <= LARGEST):
-        return None
-    half, (start, end, step) = steps // 2, _bounds_and_step(start, end, steps, _dtype.float32)
-    array = np.empty(steps, np.float32)
-    if steps <= MAX_CACHED:
-        distances = _from_the_ends(steps) * step
-        np.add(distances[:half], start, array[:half], casting="same_kind")
-        np.subtract(end, distances[half:], array[half:], casting="same_kind")
-        return array
-    _write_spaced(array[:half], 0, 1, step, start)
-    _write_spaced(array[half:], steps - 1 - half, -1, -step, end)
-    return array
-
-
-def _write_spaced(out: np.ndarray, first: int, sign: int, step: float, shift: float) -> None:
-    """Write i · step + shift, computed in float64, for the integers i from `first` on, upwards or (`sign` is -1) downwards."""
-    for begin in builtins.range(0, out.size, len(_COUNTED)):
-        part = out[begin : begin + len(_COUNTED)]
-        if sign < 0:
-            values = (first - begin) - _COUNTED[: part.size]
-            values *= step
-        elif begin or first:
-            values = _COUNTED[: part.size] + (first + begin)
-            values *= step
-        else:
-            values = _COUNTED[: part.size] * step
-        np.add(values, shift, part, casting="same_kind")
-
-
-_COUNTED = np.arange(1 << 13, dtype=np.float64)  # blocks of so many lie in the cache
-
-
-@functools.lru_cache(64)
-def _from_the_ends(count: int) -> np.ndarray:
-    """The distance of each of so many numbers from the end that is nearer."""
-    distances = np.arange(count, dtype=np.float64)
-    distances[count // 2 :] = distances[: count - count // 2][::-1]
-    return distances
 
 
 def _ends(name: str, start: Any, end: Any, steps: Any) -> tuple[Any, Any]:

@@ -11,7 +11,17 @@ earn that time back.
 
 from __future__ import annotations
 
-from tdt._kernels._arithmetic import CHOICES, add, add_to, arithmetic, fill, multiply, quick_arithmetic, quotient
+from tdt._kernels._arithmetic import (
+    CHOICES,
+    add,
+    add_to,
+    arithmetic,
+    fill,
+    multiply,
+    quick_arithmetic,
+    quotient,
+    spaced,
+)
 from tdt._kernels._arrays import (
     EXPAND,
     PRODUCT,
@@ -43,8 +53,10 @@ from tdt._kernels._arrays import (
     prepared_distances,
     prepared_entries,
     prepared_fold,
+    prepared_pairs,
     prepared_placed,
     prepared_polynomial,
+    prepared_product,
     prepared_taken,
     product,
     ranked,
@@ -168,6 +180,7 @@ from tdt._kernels._registry import (
 __all__ = [
     "ByShape",
     "CHOICES",
+    "spaced",
     "CACHED",
     "KERNELS",
     "allow_tf32",
@@ -303,6 +316,8 @@ __all__ = [
     "scanned",
     "searched",
     "matrix_product",
+    "prepared_pairs",
+    "prepared_product",
     "memory_order",
     "taken",
     "tiled_volumes",

@@ -48,8 +48,12 @@ def quick_arithmetic(how: str, dtype: Any) -> Any:
     return found and found[0]
 
 
-def _choose(mask: Any, x: Any) -> Any:
-    return np.where(mask, x, x.dtype.type(0))
+def _choose(mask: Any, x: Any, out: Any = None) -> Any:
+    found = np.where(mask, x, x.dtype.type(0))
+    if out is None:
+        return found
+    out[...] = found
+    return out
 
 
 def _choice_of(dtype: Any) -> Any:
@@ -66,6 +70,21 @@ def fill(a: Any, number: Any) -> None:
             function.quick(np.array(number, a.dtype).view(kind), a.view(kind))
             return
     a.fill(number)
+
+
+def spaced(out: np.ndarray, start: float, step: float, end: float | None = None) -> None:
+    """Fill a vector of float32 or float64 with numbers from `start` on, `step` apart, each computed in float64.
+
+    end: the last number, from which on those of the second half are counted down.
+    """
+    turn = out.size if end is None else out.size // 2
+    fill = _spaced if out.size >= MANY and SWITCHES.kernels else SPACED[out.dtype]
+    fill(out, turn, start, step, start if end is None else end)
+
+
+def _spaced_by_numpy(out: np.ndarray, turn: int, start: float, step: float, end: float) -> None:
+    out[:turn] = start + step * np.arange(turn, dtype=np.float64)
+    out[turn:] = end - step * np.arange(out.size - 1 - turn, -1, -1, dtype=np.float64)
 
 
 def add(a: Any, b: Any) -> Any:
@@ -121,7 +140,9 @@ def multiply(a: Any, b: Any) -> Any:
     return a * b if a.__class__ is not np.ndarray or a.size < LARGE_ARITHMETIC else _large_multiple(a, b)
 
 
-_filler = lazy("generated:filler")
+_filler, _spaced = lazy("generated:filler"), lazy("spaced_cpu:spaced")
+# By dtype: `spaced`, with the place from which on numbers are counted down.
+SPACED = Found(lambda dtype: _spaced if SWITCHES.kernels else _spaced_by_numpy, _spaced_by_numpy)
 _half_sum = from_formula("sum_of_two", lambda xp, a, b: a + b, 2, ())[0]
 _chosen = from_formula("chosen", lambda xp, mask, x: xp.where(mask, x, 0), 2, ())[0]
 # By dtype: a function of a mask and an array, which is copied where the mask holds, and 0 elsewhere.

@@ -86,6 +86,24 @@ def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any
     return out if bias is None else xp.add(out, bias, out=out)
 
 
+def prepared_product(a: Any, b: Any) -> Any:
+    """A function that does `product` for small matrices of float32 with these shapes, or None."""
+    if not (a.__class__ is b.__class__ is ndarray and a.dtype == FLOAT32 == b.dtype and a.ndim == 2 == b.ndim):
+        return None
+    functions = (_small_products or _load_small_products()) if SWITCHES.kernels else ()
+    if not functions or a.shape[1] != b.shape[0] or a.size * b.shape[1] >= LARGE_PRODUCT or not _is_cached(a, b):
+        return None
+    small, _, parts, required, _ = functions
+
+    def run(a: ndarray, b: ndarray) -> ndarray:
+        out = small(a, b)
+        if required[0]:
+            parts.compile()
+        return out
+
+    return run
+
+
 def matrix_product(a: Any, b: Any, bias: Any = None) -> Any:
     """a @ b as `product` gives it, for two matrices of float32 or float64, or two stacks of as many of float32, plus a bias of
     their dtype for each column of a matrix; or without one for a matrix or a vector and a vector. None for others."""
@@ -507,6 +525,13 @@ def paired(x: Any, y: Any, out: Any) -> bool:
     return True
 
 
+def prepared_pairs(function: Any, x: Any, y: Any) -> Any:
+    """`function`, which makes complex numbers of two arrays, for arrays like these; None where it is as fast itself."""
+    if not SWITCHES.kernels or x.shape != y.shape or x.dtype is not y.dtype or x.dtype.char not in "fd":
+        return None
+    return _prepared_pairs(function, x, y) if 0 < x.size < LARGE_PAIRS else None
+
+
 def contiguous_copy(x: Any) -> Any:
     """A copy of an array in the order of its indices; of large arrays that lie across in memory, by a kernel."""
     if x.__class__ is np.ndarray and x.size >= LARGE_TURN and SWITCHES.kernels and x.dtype.char in SIMPLE:
@@ -573,7 +598,7 @@ _prepared_entries, _prepared_pdist = lazy("_row_index:prepared_entries"), lazy("
 _take_along, _put_along = lazy("index_cpu:take"), lazy("index_cpu:put")
 _scan, _extremes = lazy("scan_cpu:scan"), lazy("scan_cpu:extremes")
 bordered, border_gradient = lazy("border_cpu:prepared"), lazy("border_cpu:prepared_gradient")
-_pairs = lazy("moves_cpu:pairs")
+_pairs, _prepared_pairs = lazy("moves_cpu:pairs"), lazy("_interleave:prepared_pairs")
 _join_rows = lazy("moves_cpu:join")
 _copy_into, _triangle = lazy("moves_cpu:copy_into"), lazy("moves_cpu:triangle")
 _contiguous_copy = lazy("moves_cpu:contiguous_copy")
