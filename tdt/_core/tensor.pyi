@@ -1259,7 +1259,7 @@ class Tensor:
     def scatter(self, dim: builtins.int, index: Tensor, src: Tensor | _Number | None = None, *, value: _Number | None = None, reduce: Literal['add', 'multiply'] | None = None, out: Tensor | None = None) -> Tensor:  # tdt/_ops/index/scatter.py
         """A copy of `input` with result[index[i][j]][j] = src[i][j] for dim 0, and so on."""
     def scatter_(self, dim: builtins.int, index: Tensor, src: Tensor | _Number | None = None, *, value: _Number | None = None, reduce: Literal['add', 'multiply'] | None = None) -> Tensor:  # tdt/_ops/index/scatter.py
-        """`scatter` in place."""
+        """In-place version of `scatter`."""
     def scatter_add(self, dim: builtins.int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/index/scatter.py
         """A copy of `input` with src[i][j] added to result[index[i][j]][j] for dim 0, and so on; repeated indices add up."""
     def scatter_add_(self, dim: builtins.int, index: Tensor, src: Tensor) -> Tensor:  # tdt/_ops/index/scatter.py

@@ -139,21 +139,25 @@ def _never(arrays: Sequence[Any], attributes: dict) -> bool:
     return False
 
 
-def prepares(function: Callable, *, strided: bool = False, large: bool = False) -> Callable[[F], F]:
+def prepares(
+    function: Callable, *, strided: bool = False, large: bool = False, all_shapes: bool = False
+) -> Callable[[F], F]:
     """Let the decorated function prepare calls of `function`, a kernel or the forward of an op.
 
     It gets the arrays and attributes of a call, and `recorded`, and returns a function of other arrays of these shapes, strides
     and types, for which it has decided and looked up what it can; or None. That one gives all that `function` gives if calls
-    are `recorded`, else the first result alone; where it raises an error, `function` is called instead.
+    are `recorded`, else the first result alone; where it raises an error, `function` is called instead. Its attribute `into`,
+    if it has one, is a function that writes the result into one more array, which may be that of a single tensor.
 
     Args:
         strided: whether it is asked for arrays too that are not contiguous.
         large: whether it is asked for arrays of all sizes, where calls are not `recorded`.
+        all_shapes: whether what is prepared depends on types alone: of an elementwise op, for contiguous arrays.
     """
 
     def decorate(prepare: F) -> F:
         function.prepare, function.prepares_strided = prepare, strided  # type: ignore[attr-defined]
-        function.prepares_large = large  # type: ignore[attr-defined]
+        function.prepares_large, function.prepares_all_shapes = large, all_shapes  # type: ignore[attr-defined]
         return prepare
 
     return decorate

@@ -302,6 +302,8 @@ def triangle(x: np.ndarray, edge: int, lower: bool, out: np.ndarray | None = Non
     height, width = x.shape[-2:]
     each = max(1, UNITS // (width * x.itemsize))
     rows = x.size // width
+    if lower and not copies and rows == height:  # further rows of one matrix stay as they are
+        rows = max(0, min(rows, width - edge - 1))
     args = x, out, rows, height, width, edge, each
     parallel(_triangle(KINDS[x.itemsize], lower, copies), -(-rows // each), *args, grain=4)  # type: ignore[arg-type]
     return out

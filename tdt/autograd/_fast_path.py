@@ -14,7 +14,7 @@ from tdt._core.mode import INFERENCE, state
 from tdt._core.tensor import LEAF, Storage, Tensor
 from tdt._core.wrapping import wraps
 from tdt._kernels._threads import THREADS
-from tdt.autograd._inplace import copy_into
+from tdt.autograd._inplace import copy_into, takes_result, write_array
 from tdt.autograd._record import record_call
 from tdt.autograd._views import NOWHERE, edge_of
 
@@ -104,6 +104,30 @@ class FastPath:
         return saved
 
 
+class Both:
+    """The short ways of two ops with the same arguments, for a function that gives the results of both."""
+
+    __slots__ = ("op", "paths", "saved")
+
+    def __init__(self, first: FastPath, second: FastPath):
+        self.op, self.paths = first.op, (first, second)
+        self.saved: dict[tuple, Any] = {}
+        _kernels.UFUNCS.append(self.saved)
+
+    def __call__(self, x: Any, dim: Any, option: Any) -> tuple[Tensor, ...] | None:
+        """The results; None where `apply` is to take the calls."""
+        one, other = [path(x, dim, option) for path in self.paths]
+        if one is None or other is None:
+            return None
+        key = x._a.dtype, x._a.shape, dim, option
+        if key not in self.saved:
+            first, second = [path.saved[key][0] for path in self.paths]
+            if len(self.saved) > MOST_SAVED:
+                self.saved.clear()
+            self.saved[key] = (lambda a: (first(a), second(a)),)
+        return one, other
+
+
 def _plain(value: Any) -> bool:
     """Whether a value is an int, a bool, None or a tuple of ints."""
     kind = value.__class__
@@ -111,7 +135,7 @@ def _plain(value: Any) -> bool:
 
 
 def takes(  # noqa: C901  (one frame: helper calls cost time)
-    choose: Callable[..., tuple[FastPath, Any, Any] | None], finish: Callable[[Any], Any] | None = None
+    choose: Callable[..., tuple[FastPath | Both, Any, Any] | None], finish: Callable[[Any], Any] | None = None
 ) -> Callable[[F], F]:
     """`front` for a function of a tensor and further arguments whose calls a `FastPath` may compute.
 
@@ -131,12 +155,12 @@ def takes(  # noqa: C901  (one frame: helper calls cost time)
         def called(*args: Any, **kwargs: Any) -> Any:  # noqa: C901
             try:
                 x: Any = None
-                values, found = args[1:], None
+                values, found, target, rest = args[1:], None, None, kwargs
                 if kwargs:
                     if (target := kwargs.get("out")) is not None:
-                        copied = copy_into(target, called, args, kwargs)
-                        return function(*args, **kwargs) if copied is None else copied
-                    values += (NAMED, *kwargs, *kwargs.values())
+                        rest = {name: value for name, value in kwargs.items() if name != "out"}
+                    if rest:
+                        values += (NAMED, *rest, *rest.values())
                 try:
                     a = args[0]._a
                     found = saved.get((a.dtype, a.shape, values))
@@ -156,10 +180,14 @@ def takes(  # noqa: C901  (one frame: helper calls cost time)
                         and a.__class__ is ndarray
                         and a.flags.c_contiguous
                         and a.size < THREADS.elementwise
+                        and (target is None or takes_result(target, x))
                     ):
                         result = found[0](a)
+                        if target is not None:
+                            return target if write_array(target, result) else function(*args, **kwargs)
+                        outs: Any
                         if result.__class__ is tuple:
-                            outs = tuple([wrapped(asarray(r)) for r in result])
+                            outs = tuple([wrapped(r if r.__class__ is ndarray else asarray(r)) for r in result])
                             if record is INFERENCE:
                                 _mark(outs)
                             return outs if finish is None else finish(outs)
@@ -172,6 +200,9 @@ def takes(  # noqa: C901  (one frame: helper calls cost time)
                             out._st.inference = True
                         out._edge = out._view = out._grad = None
                         return out
+                if target is not None:
+                    copied = copy_into(target, called, args, rest)
+                    return function(*args, **kwargs) if copied is None else copied
                 try:
                     way = None if x is None else choose(*args[1:], **kwargs)
                 except TypeError:  # another argument

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tdt._core import dtype as _dtype
-from tdt._core.calls import TENSOR_TYPES, check_call
+from tdt._core.calls import check_call
 from tdt._core.methods import rename
 from tdt._core.mode import enable_grad, real, state
 from tdt._core.tensor import LEAF, Tensor, View, alias
@@ -17,21 +17,28 @@ from tdt._core.writing import check_memory
 from tdt.autograd._autocast import autocast
 from tdt.autograd._inplace import check_writable, is_plain, may_require_grad, write
 from tdt.autograd._op_table import OPS
+from tdt.autograd._remembered_writes import FEW
 from tdt.autograd._views import edge_of, edge_without_hooks
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
 
-ndarray, copyto = np.ndarray, np.copyto
-FEW = 1 << 12  # elements that are copied in less time than the write of some of them takes
+InPlace = Callable[[Callable[..., Tensor], str], Callable[..., Tensor]]  # makes the in-place method of (function, name)
+ndarray = np.ndarray
 
 
 def by_op(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
     """The op of this name runs on the tensor's own memory."""
     record = OPS[name]
     names = tuple(inspect.signature(function).parameters)[1 : len(record.operands)]
+    written = getattr(function, "written", None)
 
     def method(input: Tensor, *operands: Any, **attributes: Any) -> Tensor:
+        if written is not None and not (attributes and "out" in attributes):
+            if written(input, operands, attributes, False):
+                return input
+            if is_plain(input) and input._a.size <= FEW:
+                return overwrite(input, function(input, *operands, **attributes))
         if attributes:
             if "out" in attributes:
                 raise _no_out(name)
@@ -47,18 +54,20 @@ def by_op(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
 
 def by_copy(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
     """The function's result is copied into the tensor: for functions that check their arguments or call several ops."""
-    uncast = autocast("keep")(function)
+    uncast, written = autocast("keep")(function), getattr(function, "written", None)
 
     def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if "out" in kwargs:
+        if kwargs and "out" in kwargs:
             raise _no_out(name)
+        if written is not None and written(input, args, kwargs, False):
+            return input
         call = function if state.handler is None else uncast
         try:
             if is_plain(input) and _have_no_graph(args) and (not kwargs or _have_no_graph(kwargs.values())):
                 result, a = call(input, *args, **kwargs), input._a
                 r = result._a
                 if r.__class__ is ndarray and r.dtype is a.dtype and r.shape == a.shape:
-                    copyto(a, r)
+                    a[...] = r
                     input._st.bump_version()
                     return input
                 return overwrite(input, result)
@@ -89,26 +98,34 @@ def _recorded_copy(x: Tensor) -> Tensor:
     return OPS["clone"](x)
 
 
-def by_op_of(
-    op: Op, arguments: Callable[..., tuple[tuple, dict[str, Any]]]
-) -> Callable[[Callable[..., Tensor], str], Callable[..., Tensor]]:
+def by_op_of(op: Op, arguments: Callable[..., tuple[tuple, dict[str, Any]]]) -> InPlace:
+    """`by_one_of` for a function that calls one op.
+
+    Args:
+        arguments: gives, for the function's arguments, the op's operands behind the tensor, and its attributes.
+    """
+    return by_one_of(lambda *args, **kwargs: (op, *arguments(*args, **kwargs)))
+
+
+def by_one_of(arguments: Callable[..., tuple[Op, tuple, dict[str, Any]]]) -> InPlace:
     """`by_op` for a function that checks its arguments and writes at places of a tensor; small tensors are written `by_copy`.
 
     Args:
-        op: which the function calls.
-        arguments: gives, for the function's arguments, the op's operands behind the tensor, and its attributes.
+        arguments: gives, for the function's arguments, the op that it calls, the operands behind the tensor, and the attributes.
     """
 
     def make(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
-        copied = by_copy(function, name)
+        copied, written = by_copy(function, name), getattr(function, "written", None)
 
         def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-            if "out" in kwargs:
+            if kwargs and "out" in kwargs:
                 raise _no_out(name)
-            if input.__class__ in TENSOR_TYPES and input._a.size <= FEW:
-                return copied(input, *args, **kwargs)
+            if written is not None and written(input, args, kwargs, False):
+                return input
             try:
-                operands, attributes = arguments(input, *args, **kwargs)
+                if input._a.size <= FEW:
+                    return copied(input, *args, **kwargs)
+                op, operands, attributes = arguments(input, *args, **kwargs)
             except (AttributeError, TypeError):
                 check_call()
                 raise
@@ -136,6 +153,16 @@ def by_op_of_floats(function: Callable[..., Tensor], name: str) -> Callable[...,
         return copied(input, *operands, **attributes)
 
     return _in_place(method, function, name)
+
+
+def small_overwritten(function: Callable[..., Tensor], input: Tensor, *args: Any) -> bool:
+    """Whether `input` is small and now has the result of `function(input, *args)`, whose calls are remembered."""
+    if function.written(input, args, {}, False):  # type: ignore[attr-defined]
+        return True
+    plain = input._a.size <= FEW and is_plain(input)
+    if plain:
+        overwrite(input, function(input, *args))
+    return plain
 
 
 def by_view(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:

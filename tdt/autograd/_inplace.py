@@ -22,7 +22,8 @@ from tdt.autograd._views import check_view, edge_of, edge_without_hooks, move, r
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
 
-ndarray, may_share_memory, broadcast, copyto = np.ndarray, np.may_share_memory, np.broadcast, np.copyto
+ndarray, may_share_memory, broadcast = np.ndarray, np.may_share_memory, np.broadcast
+SEQUENCES = frozenset((list, tuple))
 
 
 def write(  # noqa: C901  (one way for every op in place)
@@ -283,40 +284,55 @@ def copy_into(out: Any, call: Callable[..., Any], args: tuple, kwargs: dict[str,
     Returns:
         `out`; of several results the named tuple that the function gives, of the targets.
     """
-    targets = out if out.__class__ is tuple else (out,)
-    if state.fast_record is None or not all(map(_takes_copies, targets)):
+    if out.__class__ is tuple:
+        return _copy_several(out, call, args, kwargs)
+    if state.fast_record is None or not _takes_copies(out):
         return None
-    if len(targets) > 1 and len({id(t._st) for t in targets}) < len(targets):
-        return None
-    if kwargs:
-        kwargs = {name: value for name, value in kwargs.items() if name != "out"}
-    if not _are_apart((*args, *kwargs.values()) if kwargs else args, targets):
-        return None
+    for x in (*args, *kwargs.values()) if kwargs else args:
+        kind = x.__class__
+        if not (_is_apart(x, out) if kind in TENSOR_TYPES else kind not in SEQUENCES or _are_apart(x, (out,))):
+            return None
     found: Any = call(*args, **kwargs) if kwargs else call(*args)
     kind = found.__class__
-    if kind in TENSOR_TYPES:
-        if targets is out or not _fits(found, out):
-            return None
-        copyto(out._a, found._a)
-        out._st.bump_version()
-        return out
-    if targets is not out or not isinstance(found, tuple) or len(found) != len(targets):
+    if kind not in TENSOR_TYPES or found._edge is not None:
         return None
-    if not all(map(_fits, found, targets)):
-        return None
-    for t, result in zip(targets, found, strict=True):
-        copyto(t._a, result._a)
-        t._st.bump_version()
-    return out if kind is tuple else kind(*targets)
+    return out if write_array(out, found._a) else None
 
 
-def _fits(result: Any, t: Tensor) -> bool:
-    """Whether a result of which nothing is recorded has the shape and dtype of `t`."""
-    kind = result.__class__
-    if kind not in TENSOR_TYPES or result._edge is not None:
+def takes_result(out: Any, x: Tensor, y: Tensor | None = None) -> bool:
+    """Whether a small result computed from tensors of which nothing is recorded may be written into `out`."""
+    return _takes_copies(out) and _is_apart(x, out) and (y is None or _is_apart(y, out))
+
+
+def write_array(out: Tensor, result: Any) -> bool:
+    """Whether `result` is an array of out's shape and dtype, and now in its memory."""
+    a = out._a
+    if (
+        result.__class__ is not ndarray
+        or result.shape != a.shape
+        or (result.dtype is not a.dtype and result.dtype != a.dtype)
+    ):
         return False
-    r = result._a
-    return r.__class__ is ndarray and r.shape == t._a.shape and r.dtype == t._a.dtype
+    a[...] = result
+    out._st.bump_version()
+    return True
+
+
+def _copy_several(targets: tuple, call: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+    """`copy_into` of several results."""
+    if state.fast_record is None or not all(map(_takes_copies, targets)):
+        return None
+    if len({id(t._st) for t in targets}) < len(targets) or not _are_apart((*args, *kwargs.values()), targets):
+        return None
+    found: Any = call(*args, **kwargs)
+    if not isinstance(found, tuple) or len(found) != len(targets):
+        return None
+    for t, r in zip(targets, found, strict=True):
+        if r._edge is not None or r._a.shape != t._a.shape or r._a.dtype != t._a.dtype:
+            return None
+    for t, r in zip(targets, found, strict=True):
+        write_array(t, r._a)
+    return targets if found.__class__ is tuple else found.__class__(*targets)
 
 
 def _takes_copies(t: Any) -> bool:
@@ -335,14 +351,17 @@ def _are_apart(values: Iterable[Any], targets: tuple) -> bool:
     for x in values:
         kind = x.__class__
         if kind in TENSOR_TYPES:
-            b, storage = x._a, x._st
-            for t in targets:
-                a = t._a
-                if storage is t._st or ((a.base is not None or b.base is not None) and may_share_memory(a, b)):
-                    return False
-        elif (kind is list or kind is tuple) and not _are_apart(x, targets):
+            if not all(_is_apart(x, t) for t in targets):
+                return False
+        elif kind in SEQUENCES and not _are_apart(x, targets):
             return False
     return True
+
+
+def _is_apart(x: Tensor, t: Tensor) -> bool:
+    """Whether two tensors of NumPy share no memory."""
+    a, b = x._a, t._a
+    return x._st is not t._st and ((a.base is None and b.base is None) or not may_share_memory(a, b))
 
 
 def write_out(op: Op, out: Any, operands: tuple, attributes: dict) -> Any:

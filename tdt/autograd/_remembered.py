@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -24,15 +23,13 @@ from tdt.autograd._node_names import label
 from tdt.autograd._plan import ranks_of
 from tdt.autograd._record import edges_of
 from tdt.autograd._remembered_on_gpu import CallsOnGpu
+from tdt.autograd._remembered_writes import FAILURES, INTS, PLAIN, writes
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
 
 F = TypeVar("F", bound=Callable[..., Any])
 MOST_SAVED = 500  # calls of a function that differ in an argument's value; no further ones are remembered
-INTS = frozenset([int])
-PLAIN = {int, bool, str, NoneType}  # types of arguments by whose values calls are remembered, as by those of floats
-FAILURES = ValueError, OverflowError, IndexError, RuntimeError
 ndarray, asarray = np.ndarray, np.asarray
 _new = object.__new__
 
@@ -64,13 +61,16 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
     private = function.__name__.startswith("_")  # a part of a public function, whose errors are that one's
     saved: tuple[dict, dict] = {}, {}  # calls that are not recorded, and others
     _kernels.UFUNCS.extend(saved)
-    on_gpu = CallsOnGpu(function, _Watch, whole)
+    on_gpu, written = CallsOnGpu(function, _Watch, whole), None if whole else writes(saved[0], by_shape)
 
     @wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:  # noqa: C901
         try:
             if kwargs and (target := kwargs.get("out")) is not None:
-                copied = copy_into(target, called, args, kwargs)
+                named = {name: value for name, value in kwargs.items() if name != "out"}
+                if written is not None and written(target, args, named, True):
+                    return target
+                copied = copy_into(target, called, args, named)
                 return function(*args, **kwargs) if copied is None else copied
             record = state.fast_record
             if record is None and state.inference:
@@ -147,6 +147,7 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
                 raise
         return called(*args, **renamed)
 
+    called.written = written
     return cast("F", called)
 
 
@@ -173,6 +174,8 @@ class _Call:
 
     Attributes:
         function, numbers: compute the result, from the arrays of the tensors and these numbers; None if nothing does.
+        into: computes it into an array that follows, which may be that of a single tensor; None if nothing does.
+        kind, keeps: dtype and shape of the result that was watched, and whether they are those of the first tensor.
         op, plan, attributes: of the op that the function calls.
         several: whether the function gives several results, of which the call's is the first.
         constants: the operands of the op, None in the place of tensors.
@@ -185,8 +188,8 @@ class _Call:
         label: name of the node, "" for the op's own; None if the call that was watched has none.
     """
 
-    __slots__ = ("attributes", "constants", "draws", "function", "gradients", "kinds", "label", "numbers", "op", "places", "plan",
-                 "several", "tail")  # fmt: skip
+    __slots__ = ("attributes", "constants", "draws", "function", "gradients", "into", "keeps", "kind", "kinds",
+                 "label", "numbers", "op", "places", "plan", "several", "tail")  # fmt: skip
     plan: Any
     label: str | None
 
@@ -196,6 +199,7 @@ class _Call:
     ):  # fmt: skip
         self.op, self.several = op, len(op.outputs) > 1 or bool(op.aux)
         self.kinds: list | None = None
+        self.kind = result._a.dtype, result._a.shape
         self.draws = op.random
         self.gradients: dict[tuple, Any] | None = {} if by_shape else None
         self.places = [place for place, x in enumerate(operands) if x.__class__ in TENSOR_TYPES]
@@ -219,10 +223,15 @@ class _Call:
         elif by_shape and self.plan is not None and hasattr(op.forward, "prepare"):
             self.function = self._of_shape(arrays, recorded or whole)
         elif op.elementwise and self.plan is not None and self.plan.fast_path and len(self.places) == len(operands):
-            plain = op.direct is not None and not attributes
-            self.function = op.direct if plain else functools.partial(op.forward, np, **self.attributes)
+            if getattr(op.forward, "prepares_all_shapes", False):
+                self.function = op.forward.prepare(*arrays, **self.attributes, recorded=recorded)
+            if self.function is None:
+                plain = op.direct is not None and not attributes
+                self.function = op.direct if plain else functools.partial(op.forward, np, **self.attributes)
         elif by_shape and self.plan is not None:
             self.function = self._of_shape(arrays, recorded or whole)
+        self.into = self.function if elementwise else getattr(self.function, "into", None)
+        self.keeps = self.kind == (arrays[self.places[0]].dtype, arrays[self.places[0]].shape) if self.places else False
 
     def _of_shape(self, arrays: list[Any], recorded: bool) -> Callable[..., Any] | None:
         """What computes the op for arrays of these shapes, if no more belongs to a call; several results if `recorded`."""
@@ -377,5 +386,5 @@ class _Watch:
                 values.append(value[0] if several else value)
             return values[-1]
 
-        call.function, call.numbers, call.several = program, (), False
+        call.function, call.into, call.numbers, call.several = program, None, (), False
         return call

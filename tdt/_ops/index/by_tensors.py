@@ -13,7 +13,7 @@ from tdt import _backend, _kernels
 from tdt._backend.layout import in_order, is_descending
 from tdt._backend.scatter import add_at
 from tdt._core import dtype as _dtype
-from tdt._core.calls import front
+from tdt._core.calls import TENSOR_TYPES, front
 from tdt._core.dtype import FLOAT8_SIGNED, FLOAT8S
 from tdt._core.methods import method
 from tdt._core.mode import state
@@ -21,8 +21,8 @@ from tdt._core.tensor import Tensor, alias, wrap
 from tdt._core.writing import SHARED
 from tdt._ops.index.nonzero import nonzero
 from tdt._ops.shape.views import expand
-from tdt.autograd._in_place_methods import FEW, overwrite
-from tdt.autograd._inplace import check_writable, is_plain
+from tdt.autograd._in_place_methods import small_overwritten
+from tdt.autograd._inplace import check_writable
 from tdt.autograd._node import sum_to
 from tdt.autograd._op import op
 from tdt.autograd._remembered import calls_by_shape
@@ -30,7 +30,7 @@ from tdt.autograd._views import follow
 
 __all__ = ["index_put", "index_put_"]
 
-INTEGERS = {_dtype.int64, _dtype.int32}
+INTEGERS = {_dtype.int64.np, _dtype.int32.np}
 
 
 def _fitted(value: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -290,6 +290,19 @@ def _put_operands(
     return tensors, dims, fitted
 
 
+def _integer_places(indices: Sequence[Tensor | None]) -> list[Any] | None:
+    """The arguments of `_index_put_at` for tensors of integers, at least one; None for others."""
+    whole: list[int] = []
+    present: list[Any] = []
+    for t in indices:
+        whole.append(int(t is None))
+        if t is not None:
+            if t.__class__ not in TENSOR_TYPES or t._a.dtype not in INTEGERS:
+                return None
+            present.append(t)
+    return [tuple(whole), *present] if present else None
+
+
 @method()
 @front
 def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
@@ -307,13 +320,8 @@ def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, a
     >>> tdt.index_put(tdt.zeros(3), (tdt.tensor([0, 0]),), tdt.ones(2), accumulate=True)
     tensor([2., 0., 0.])
     """
-    whole, present = [], []
-    for t in indices:
-        whole.append(int(t is None))
-        if t is not None:
-            present.append(t)
-    if present and {getattr(t, "dtype", None) for t in present} <= INTEGERS:
-        return _index_put_at(input, values, bool(accumulate), tuple(whole), *present)
+    if (places := _integer_places(indices)) is not None:
+        return _index_put_at(input, values, bool(accumulate), *places)
     tensors, dims, values = _put_operands(input, indices, values)
     return _index_put(input, values, *tensors, dims=dims, accumulate=accumulate)
 
@@ -346,7 +354,8 @@ def index_put_(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, 
         raise IndexError(f"too many indices for tensor of dimension {input.ndim} (got {len(indices)})")
     if values is input or (values._st is input._st and _backend.may_overlap(input._a, values._a)):
         raise RuntimeError(SHARED)
-    if input._a.size <= FEW and is_plain(input):
-        return overwrite(input, index_put(input, indices, values, accumulate))
+    places = _integer_places(indices)
+    if places is not None and small_overwritten(_index_put_at, input, values, bool(accumulate), *places):
+        return input
     tensors, dims, values = _put_operands(input, indices, values)
     return _index_put.inplace(input, values, *tensors, dims=dims, accumulate=accumulate)

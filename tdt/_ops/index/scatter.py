@@ -12,7 +12,6 @@ from tdt import _backend, _kernels
 from tdt._backend.scatter import accumulate, add_at, combine_at
 from tdt._core import dtype as _dtype
 from tdt._core.aliases import Number
-from tdt._core.calls import front
 from tdt._core.dtype import ALL, NUMBERS, REAL, check_category
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor, wrap
@@ -21,10 +20,9 @@ from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import refuse_out
 from tdt._ops.elementwise.select import fitting
 from tdt.autograd._dispatch import apply
-from tdt.autograd._in_place_methods import FEW, by_op_of, overwrite
-from tdt.autograd._inplace import is_plain
+from tdt.autograd._in_place_methods import by_one_of, by_op_of
 from tdt.autograd._node_names import by_number
-from tdt.autograd._op import finish, op
+from tdt.autograd._op import Op, finish, op
 from tdt.autograd._remembered import calls_by_shape
 
 __all__ = ["gather", "scatter", "scatter_add", "scatter_reduce"]
@@ -251,7 +249,22 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
 REDUCE = {"add": "sum", "multiply": "prod"}
 
 
-@method()
+def _scatter_operands(
+    x: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
+) -> tuple[Op, tuple, dict[str, Any]]:
+    """The op of `scatter`, its operands behind `x`, and its attributes."""
+    src = value if src is None else src
+    d = _index_checked("scatter", x, dim, index, src if isinstance(src, Tensor) else None)
+    if reduce is None:
+        return _scatter, (index, src), {"dim": d}
+    if reduce not in REDUCE:
+        raise RuntimeError("reduce argument must be either add or multiply.")
+    if not isinstance(src, Tensor):
+        src = x.new_full(index.shape, src)
+    return _scatter_reduce, (index, src), {"dim": d, "reduce": REDUCE[reduce], "include_self": True}
+
+
+@method(in_place=by_one_of(_scatter_operands))
 @calls_by_shape
 def scatter(
     input: Tensor,
@@ -276,45 +289,9 @@ def scatter(
     >>> tdt.scatter(tdt.zeros(3), 0, tdt.tensor([2]), 5.0)
     tensor([0., 0., 5.])
     """
-    return _scatter_by(finish, input, dim, index, value if src is None else src, reduce, out)
-
-
-@method()
-@front
-def scatter_(
-    input: Tensor,
-    dim: int,
-    index: Tensor,
-    src: Tensor | Number | None = None,
-    *,
-    value: Number | None = None,
-    reduce: Literal["add", "multiply"] | None = None,
-) -> Tensor:
-    """`scatter` in place.
-
-    >>> import tdt
-    >>> tdt.zeros(3).scatter_(0, tdt.tensor([2, 0]), tdt.tensor([5.0, 6.0]))
-    tensor([6., 0., 5.])
-    """
-    if input._a.size <= FEW and is_plain(input):
-        return overwrite(input, scatter(input, dim, index, src, value=value, reduce=reduce))
-    return _scatter_by(_in_place, input, dim, index, value if src is None else src, reduce, None)
-
-
-def _in_place(record: Any, out: Any, *operands: Any, **attributes: Any) -> Tensor:
-    return record.inplace(*operands, **attributes)
-
-
-def _scatter_by(run: Any, x: Tensor, dim: int, index: Tensor, src: Any, reduce: str | None, out: Any) -> Tensor:
-    refuse_out(out, x)
-    d = _index_checked("scatter", x, dim, index, src if isinstance(src, Tensor) else None)
-    if reduce is None:
-        return run(_scatter, out, x, index, src, dim=d)
-    if reduce not in REDUCE:
-        raise RuntimeError("reduce argument must be either add or multiply.")
-    if not isinstance(src, Tensor):
-        src = x.new_full(index.shape, src)
-    return run(_scatter_reduce, out, x, index, src, dim=d, reduce=REDUCE[reduce], include_self=True)
+    refuse_out(out, input)
+    record, operands, attributes = _scatter_operands(input, dim, index, src, value=value, reduce=reduce)
+    return finish(record, out, input, *operands, **attributes)
 
 
 def _add_operands(x: Tensor, dim: int, index: Tensor, src: Tensor) -> tuple[tuple, dict[str, Any]]:

@@ -15,8 +15,8 @@ from tdt._core.tensor import Tensor
 from tdt._ops._common import Dims, keep, store_into, wrap_dims
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.reduce.reductions import AllDims, fold_path, refuse_empty
-from tdt.autograd._fast_path import takes
-from tdt.autograd._node_names import node_name
+from tdt.autograd._fast_path import Both, takes
+from tdt.autograd._node_names import label
 from tdt.autograd._op import Op, finish, op
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin"]
@@ -69,6 +69,7 @@ def _extreme_op(name: str) -> Op:
 
 _amax, _amin = _extreme_op("amax"), _extreme_op("amin")
 _short_amax, _short_amin = fold_path(_amax, "max"), fold_path(_amin, "min")
+_short_aminmax = Both(_short_amin, _short_amax)
 
 
 @method()
@@ -115,9 +116,15 @@ def amin(input: Tensor, dim: Dims = (), keepdim: bool = False, *, out: Tensor | 
     return finish(_amin, out, input, dim=dims, keepdim=keepdim)
 
 
+def _aminmax_result(results: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """The named tuple (min, max), whose nodes show the function's name."""
+    if results[0]._edge is not None:
+        results = label(results[0], "AminmaxBackward0"), label(results[1], "AminmaxBackward0")
+    return return_type("aminmax", ("min", "max"))._make(results)
+
+
 @method()
-@front
-@node_name("AminmaxBackward0")
+@takes(lambda *, dim=None, keepdim=False: (_short_aminmax, () if dim is None else dim, keepdim), _aminmax_result)
 def aminmax(
     input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: tuple[Tensor, Tensor] | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -136,13 +143,10 @@ def aminmax(
     if not input._a.size:
         refuse_empty("aminmax", input, wrap_dims(dim, input.ndim))
     over = () if dim is None else dim
-    low, high = _short_amin(input, over, keepdim), _short_amax(input, over, keepdim)
-    if low is None or high is None:
-        low, high = amin(input, over, keepdim), amax(input, over, keepdim)
-    results: tuple[Any, ...] = low, high
+    results: tuple[Any, Any] = amin(input, over, keepdim), amax(input, over, keepdim)
     if out is not None:
-        results = tuple([store_into(t, r, exact=True) for t, r in zip(out, results, strict=True)])
-    return return_type("aminmax", ("min", "max"))(*results)
+        results = store_into(out[0], results[0], exact=True), store_into(out[1], results[1], exact=True)
+    return _aminmax_result(results)
 
 
 @op(name="argmax", dtypes=REAL_NUMBERS)

@@ -90,10 +90,13 @@ def _triangle_op(name: str) -> Op:
         kind = x.dtype
         if kind.char in "fd":
             inside = _lower(*x.shape[-2:], diagonal if name == "tril" else diagonal - 1) == (name == "tril")
-            return lambda x: _kernels.CHOICES[kind](inside, x)
-        mask: Any = _mask(*x.shape[-2:], diagonal if name == "tril" else diagonal - 1, name == "tril", x.dtype)
-        bits = mask.dtype
-        return lambda x: (x.view(bits) & mask).view(kind)
+            choose = lambda x, *out: _kernels.CHOICES[kind](inside, x, *out)  # noqa: E731
+        else:
+            mask: Any = _mask(*x.shape[-2:], diagonal if name == "tril" else diagonal - 1, name == "tril", x.dtype)
+            bits = mask.dtype
+            choose = lambda x, *out: np.bitwise_and(x.view(bits), mask, *[a.view(bits) for a in out]).view(kind)  # noqa: E731
+        choose.into = choose  # type: ignore[attr-defined]
+        return choose
 
     triangle.vjp("x")(lambda g, diagonal: triangle(g, diagonal=diagonal))
     triangle.fast_vjp("x")(lambda xp, g, diagonal: triangle.forward(xp, g, diagonal=diagonal))
@@ -251,10 +254,10 @@ def block_diag(*tensors: Tensor) -> Tensor:
     parts = [atleast_2d(x) for x in tensors]
     width, rows, start = sum(x.shape[1] for x in parts), [], 0
     for x in parts:
-        rows.append(
-            cat([x.new_zeros((x.shape[0], start)), x, x.new_zeros((x.shape[0], width - start - x.shape[1]))], 1)
-        )
-        start += x.shape[1]
+        m, n = x._a.shape
+        sides = [x.new_zeros((m, k)) if k else None for k in (start, width - start - n)]
+        rows.append(cat([each for each in (sides[0], x, sides[1]) if each is not None], 1))
+        start += n
     return cat(rows)
 
 
