@@ -21,11 +21,12 @@ from tdt._kernels import multiply as multiply_arrays
 from tdt._ops._common import Number, conj
 from tdt._ops._operators import arithmetic_operator
 from tdt._ops.elementwise._front import binary_op, check_operands, ufunc2
-from tdt.autograd._dispatch import NO_ATTRIBUTES, apply, binary, elementwise
+from tdt.autograd._dispatch import NO_ATTRIBUTES, apply, binary
 from tdt.autograd._in_place_methods import by_op
 from tdt.autograd._inplace import write
 from tdt.autograd._node_names import by_number, label
 from tdt.autograd._op import Op, finish, op
+from tdt.autograd._remembered import calls_one_op
 
 __all__ = [
     "add", "div", "divide", "floor_divide", "fmax", "fmin", "fmod", "gcd", "lcm", "maximum", "minimum",
@@ -388,9 +389,17 @@ def _with_factor(plain: Op, scaled: Op, out: Tensor | None, input: Any, other: A
         alpha = float(alpha) if one_pass else alpha
     else:
         one_pass = _is_one_pass(input, other, alpha)
-    if one_pass and out is None and (found := elementwise(scaled, (input, other), {"alpha": alpha})) is not None:
-        return found
     return finish(scaled if one_pass else plain, out, input, other, alpha=alpha)
+
+
+@calls_one_op
+def _sum_of_multiple(input: Any, other: Any, alpha: Number) -> Tensor:
+    return _with_factor(_add, _add_scaled, None, input, other, alpha)
+
+
+@calls_one_op
+def _rest_of_multiple(input: Any, other: Any, alpha: Number) -> Tensor:
+    return _with_factor(_sub, _sub_scaled, None, input, other, alpha)
 
 
 @method()
@@ -408,7 +417,11 @@ def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
     """
     if alpha.__class__ is int and alpha == 1:
         return binary(_add, input, other) if out is None else _add.into(out, input, other)
-    return _with_factor(_add, _add_scaled, out, input, other, alpha)
+    return (
+        _sum_of_multiple(input, other, alpha)
+        if out is None
+        else _with_factor(_add, _add_scaled, out, input, other, alpha)
+    )
 
 
 @method(aliases=("subtract",))
@@ -428,7 +441,11 @@ def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
     """
     if alpha.__class__ is int and alpha == 1:
         return binary(_sub, input, other) if out is None else _sub.into(out, input, other)
-    return _with_factor(_sub, _sub_scaled, out, input, other, alpha)
+    return (
+        _rest_of_multiple(input, other, alpha)
+        if out is None
+        else _with_factor(_sub, _sub_scaled, out, input, other, alpha)
+    )
 
 
 def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from types import ModuleType
 from typing import Any
 
@@ -14,9 +15,9 @@ from tdt._core.dtype import COMPLEX_ONLY, FLOAT8S, FLOATING
 from tdt._core.methods import method, tensor_property
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import make_op, refuse_out, tensor_argument
-from tdt.autograd._dispatch import binary
 from tdt.autograd._in_place_methods import by_op
 from tdt.autograd._op import finish, op
+from tdt.autograd._remembered import calls_by_shape
 
 __all__ = [
     "complex",
@@ -206,9 +207,6 @@ def view_as_complex(input: Tensor) -> Tensor:
     return _view_as_complex(input)
 
 
-FLOAT32, FLOAT64 = _dtype.float32.np, _dtype.float64.np
-
-
 @op(dtypes=FLOATING)
 def _complex(xp: ModuleType, x: Any, y: Any) -> Any:
     shape = x.shape if x.shape == y.shape else np.broadcast_shapes(x.shape, y.shape)
@@ -218,13 +216,18 @@ def _complex(xp: ModuleType, x: Any, y: Any) -> Any:
     return out
 
 
+@_kernels.prepares(_complex.forward)
+def _(x: Any, y: Any, *, recorded: bool) -> Any:
+    return _kernels.prepared_pairs(functools.partial(_complex.forward, np), x, y)
+
+
 _complex.vjp("x")(lambda g: real(g))
 _complex.vjp("y")(lambda g: imag(g) if g.is_complex() else g.new_zeros(g.shape))
 _complex.fast_vjp("x")(lambda g: g.real)
 _complex.fast_vjp("y")(lambda g: g.imag)
 
 
-@front
+@calls_by_shape
 def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex numbers real + i · imag.
 
@@ -236,10 +239,6 @@ def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     >>> tdt.complex(tdt.tensor([1.0]), tdt.tensor([2.0]))
     tensor([1.+2.j])
     """
-    if out is None and real.__class__ is imag.__class__ is Tensor:
-        kind = real._a.dtype
-        if kind is imag._a.dtype and kind in (FLOAT32, FLOAT64):
-            return binary(_complex, real, imag)
     tensor_argument("complex", real, "real")
     tensor_argument("complex", imag, "imag", 2)
     if real.dtype is not imag.dtype:

@@ -25,8 +25,8 @@ __all__ = ["chain_matmul", "matrix_exp", "matrix_power"]
 
 
 @method()
-@front
 @with_out
+@calls_by_shape
 def matrix_power(input: Tensor, n: int) -> Tensor:
     """Power of square matrices; for negative n, of their inverses.
 
@@ -48,12 +48,6 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
             input.masked_fill(input.new_ones((), dtype=_dtype.bool), 0) + input.new_ones(input.shape[:-1]).diag_embed()
         )
     base, n = (input, n) if n > 0 else (inverse(input), -n)
-    return _power(base, n) if n > 1 else base if base is not input else input.clone()
-
-
-@calls_by_shape
-def _power(base: Tensor, n: int) -> Tensor:
-    """The n-th power, n > 1."""
     result: Tensor | None = None
     while n:  # by repeated squaring
         if n & 1:
@@ -61,7 +55,7 @@ def _power(base: Tensor, n: int) -> Tensor:
         n >>= 1
         base = base @ base if n else base
     assert result is not None
-    return result
+    return result if result is not input else input.clone()
 
 
 @op(dtypes=FLOATING_AND_COMPLEX, node="LinalgMatrixExpBackward0")
@@ -122,26 +116,23 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor
     >>> tdt.linalg.multi_dot([tdt.ones(2, 3), tdt.ones(3, 4), tdt.ones(4)])
     tensor([12., 12.])
     """
-    chain = list(tensors)
-    if len(chain) < 2:
-        raise RuntimeError("multi_dot(): expected at least 2 tensors but got " + str(len(chain)))
+    result = _cheapest(*tensors)
+    return result if out is None else store_into(out, result, exact=True)
+
+
+@calls_by_shape
+def _cheapest(*tensors: Tensor) -> Tensor:
+    """Multiply by dynamic programming over where the last multiplication splits the chain."""
+    chain, n = list(tensors), len(tensors)
+    if n < 2:
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {n}")
     row, column = chain[0].ndim == 1, chain[-1].ndim == 1
     chain[0] = chain[0].unsqueeze(0) if row else chain[0]
     chain[-1] = chain[-1].unsqueeze(1) if column else chain[-1]
     for i, x in enumerate(chain):
         if x.ndim != 2:
             raise RuntimeError(f"multi_dot(): tensor {i} must be 2D but got {x.ndim}D")
-    result = _cheapest(*chain)
-    result = result.squeeze(0) if row else result
-    result = result.squeeze(-1) if column else result
-    return result if out is None else store_into(out, result, exact=True)
-
-
-@calls_by_shape
-def _cheapest(*chain: Tensor) -> Tensor:
-    """Multiply by dynamic programming over where the last multiplication splits the chain."""
     sizes = [x.shape[0] for x in chain] + [chain[-1].shape[1]]
-    n = len(chain)
     cost, cut = {(i, i): 0 for i in range(n)}, {}
     for length in range(1, n):
         for i in range(n - length):
@@ -153,7 +144,9 @@ def _cheapest(*chain: Tensor) -> Tensor:
     def product(i: int, j: int) -> Tensor:
         return chain[i] if i == j else product(i, cut[i, j]) @ product(cut[i, j] + 1, j)
 
-    return product(0, n - 1)
+    result = product(0, n - 1)
+    result = result.squeeze(0) if row else result
+    return result.squeeze(-1) if column else result
 
 
 @front

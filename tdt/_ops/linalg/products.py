@@ -23,7 +23,7 @@ from tdt.autograd._arrays import as_tensor, compute, on_arrays, unrecorded
 from tdt.autograd._autocast import autocast, cast_for
 from tdt.autograd._dispatch import binary, unary
 from tdt.autograd._fast_path import FastPath, takes, wrapped
-from tdt.autograd._inplace import copy_into
+from tdt.autograd._inplace import copy_into, takes_result, write_array
 from tdt.autograd._node_names import label, node_name, ranks
 from tdt.autograd._op import op
 from tdt.autograd._remembered import calls_by_shape
@@ -65,6 +65,11 @@ def _matmul_node_name(node: Any) -> str:
 @repeatable
 def _matmul(xp: ModuleType, x: Any, y: Any) -> Any:
     return _kernels.product(xp, x, y)
+
+
+@_kernels.prepares(_matmul.forward, strided=True)
+def _(x: Any, y: Any, *, recorded: bool) -> Any:
+    return _kernels.prepared_product(x, y)
 
 
 # In the rules, g with fewer dimensions than one operand means that the other one is a vector.
@@ -140,7 +145,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
         found = _kernels.matrix_product(x, y)
         if found is not None:
             return wrapped(found)
-    if out is not None and copy_into(out, matmul, (input, other), {}) is not None:
+    if out is not None and (_wrote(out, input, other) or copy_into(out, matmul, (input, other), {}) is not None):
         return out
     if x.dtype != y.dtype or not x.ndim or not y.ndim or x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
         cast = cast_for("lower", input, other) if out is None else (input, other)
@@ -170,6 +175,20 @@ def _of_ranks(left: int, right: int, input: Any, other: Any) -> Tensor | None:
     if sizes[-1] != others[-2 if right > 1 else 0] or (left == 3 and sizes[0] != others[0]):
         return None
     return binary(_matmul, input, other)
+
+
+def _wrote(out: Any, input: Any, other: Any, left: int = -1, right: int = -1) -> bool:
+    """Whether the product of small tensors, with these numbers of dimensions (-1: any), is now in `out`; else nothing is done."""
+    try:
+        a, b = input._a, other._a
+        if (left >= 0 and (a.ndim != left or b.ndim != right)) or state.fast_record is None:
+            return False
+        if not (unrecorded(input) and unrecorded(other) and takes_result(out, input, other)):
+            return False
+    except AttributeError:
+        return False
+    found = _kernels.matrix_product(a, b)
+    return found is not None and write_array(out, found)
 
 
 def _explain_matmul(x: Tensor, y: Tensor) -> None:
@@ -219,7 +238,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
     if out is None and (result := _of_ranks(2, 2, input, mat2)) is not None:
         return result
-    if out is not None and copy_into(out, mm, (input, mat2), {}) is not None:
+    if out is not None and _wrote(out, input, mat2, 2, 2):
         return out
     tensor_argument("mm", input)
     tensor_argument("mm", mat2, "mat2", 2)
@@ -245,7 +264,7 @@ def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
     if out is None and (result := _of_ranks(2, 1, input, vec)) is not None:
         return result
-    if out is not None and copy_into(out, mv, (input, vec), {}) is not None:
+    if out is not None and _wrote(out, input, vec, 2, 1):
         return out
     tensor_argument("mv", input)
     tensor_argument("mv", vec, "vec", 2)
@@ -270,7 +289,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
     if out is None and (result := _of_ranks(1, 1, input, tensor)) is not None:
         return result
-    if out is not None and copy_into(out, dot, (input, tensor), {}) is not None:
+    if out is not None and _wrote(out, input, tensor, 1, 1):
         return out
     tensor_argument("dot", input)
     tensor_argument("dot", tensor, "tensor", 2)
@@ -298,7 +317,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
     if out is None and (result := _of_ranks(3, 3, input, mat2)) is not None:
         return result
-    if out is not None and copy_into(out, bmm, (input, mat2), {}) is not None:
+    if out is not None and _wrote(out, input, mat2, 3, 3):
         return out
     tensor_argument("bmm", mat2, "mat2", 2)
     tensor_argument("bmm", input)
@@ -386,7 +405,7 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     return result if out is None else store_into(out, result, exact=True)
 
 
-@front
+@calls_by_shape
 def tensordot(
     a: Tensor, b: Tensor, dims: int | tuple[Sequence[int], Sequence[int]] | Tensor = 2, out: Tensor | None = None
 ) -> Tensor:
@@ -434,6 +453,8 @@ def tensordot(
 @calls_by_shape
 def _contracted(a: Tensor, b: Tensor, over_a: tuple[int, ...], over_b: tuple[int, ...]) -> Tensor:
     """The sums of products of `tensordot` over dimensions of equal sizes."""
+    if a.ndim == 2 == b.ndim and over_a == (1,) and over_b == (0,):
+        return label(matmul(a, b), "ViewBackward0")
     free_a, free_b = ([d for d in range(x.ndim) if d not in over] for x, over in ((a, over_a), (b, over_b)))
     inner_size = math.prod(a.shape[d] for d in over_a)
     left = a.permute((*free_a, *over_a)).reshape((math.prod(a.shape[d] for d in free_a), inner_size))
