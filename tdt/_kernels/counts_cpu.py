@@ -299,16 +299,24 @@ def normals(state: np.ndarray, spare: np.ndarray, mean: float, std: float, out: 
     _normals("float" if out.dtype == np.float32 else "double")(0, 1, state, spare, out, out.size, mean, std)
 
 
-def choices(state: np.ndarray, weights: np.ndarray, count: int) -> np.ndarray | None:
-    """For each row of weights, contiguous arrays of float32 or float64, `count` places, drawn independently.
+def prepared_choices(
+    kind: np.dtype, shape: tuple[int, ...], count: int
+) -> Callable[[np.ndarray, np.ndarray], np.ndarray | None]:
+    """A function of a generator's state and of weights of a shape, of float32 or float64, that draws `count` places in each row.
 
     A place is the first at which the sum of weights so far, of their total, is not below a uniform number of 53 bits. None, with
     nothing drawn, for weights that are not finite, negative, or all zero.
     """
-    rows, categories = weights.shape
-    out = np.empty((rows, count), np.int64)
-    code = _choices("float" if weights.dtype == np.float32 else "double")
-    return out if code(0, 1, state, weights, np.empty_like(weights), out, rows, categories, count) else None
+    categories, of_result = shape[-1], (*shape[:-1], count)
+    rows, code = math.prod(shape[:-1]), _choices("float" if kind.itemsize == 4 else "double")
+
+    def choices(state: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
+        if not weights.flags.c_contiguous:
+            weights = np.ascontiguousarray(weights)
+        edges, out = np.empty(shape, kind), np.empty(of_result, np.int64)
+        return out if code(0, 1, state, weights, edges, out, rows, categories, count) else None
+
+    return choices
 
 
 def binomial(state: np.ndarray, counts: np.ndarray, probabilities: np.ndarray, tails: Sequence[float]) -> np.ndarray:

@@ -42,7 +42,7 @@ def _unseeded() -> Any:
 
 _KERNELS = {name: (kernel(f"mersenne_cpu:{name}", large_draw),)
             for name in ("words", "pairs", "draw", "normal", "integers")}  # fmt: skip
-_KERNELS |= {name: (kernel(f"counts_cpu:{name}", large_draw),) for name in ("normals", "choices")}
+_KERNELS |= {name: (kernel(f"counts_cpu:{name}", large_draw),) for name in ("normals", "prepared_choices")}
 _OFTEN = 50  # small draws after which their kernel is loaded, which takes as long as some hundred of them
 _ready: dict[str, Any] = {}  # kernels that are loaded
 _small_draws = dict.fromkeys(_KERNELS, 0)
@@ -141,10 +141,10 @@ class MersenneTwister:
         self.cached = value if used else None
         return True
 
-    def choices(self, weights: np.ndarray, count: int) -> np.ndarray | None:
-        """What `counts_cpu.choices` gives; None also where it is not used."""
-        fast = _kernel_for("choices", 2 * len(weights) * count)
-        return fast and fast(self.words, weights, count)
+    def prepared_choices(self, weights: np.ndarray, count: int) -> Any:
+        """What `counts_cpu.prepared_choices` gives for weights of this type and shape; None where it is not used."""
+        fast = _kernel_for("prepared_choices", 2 * weights.size // weights.shape[-1] * count)
+        return fast and fast(weights.dtype, weights.shape, count)
 
     def raw64(self, n: int) -> np.ndarray:
         """The next `n` 64-bit words (uint64); of the two draws for each, the first is the high half."""

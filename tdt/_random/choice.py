@@ -7,11 +7,34 @@ from typing import Any
 import numpy as np
 
 from tdt._backend.layout import empty_in_order
-from tdt._kernels import ranked, scanned
+from tdt._kernels import UFUNCS, ranked, scanned
 from tdt._random._generator import Generator
 from tdt._random._mersenne import MersenneTwister
 from tdt._random.continuous import exponential
 from tdt._random.draws import WHOLE, assign_in_memory_order, uniform
+
+MOST_SAVED = 500
+
+_choices: dict[tuple, Any] = {}  # by type, shape and count: functions of a generator's words and weights
+UFUNCS.append(_choices)
+
+
+def _chosen(gen: Generator, weights: Any, count: int) -> Any:
+    """`multinomial` with replacement by generated code; None, with nothing drawn, where there is none, or for invalid weights."""
+    key = weights.dtype, weights.shape, count
+    run = _choices.get(key)
+    if run is None:
+        if weights.dtype not in WHOLE or not weights.size or not isinstance(gen.engine, MersenneTwister):
+            return None
+        run = gen.engine.prepared_choices(weights, count)
+        if run is None:
+            return None
+        if len(_choices) < MOST_SAVED:
+            _choices[key] = run
+    if gen.engine.__class__ is not MersenneTwister:
+        return None
+    with gen.lock:
+        return run(gen.engine.words, weights)
 
 
 def multinomial(gen: Generator, weights: Any, count: int, replacement: bool = False) -> Any:
@@ -27,18 +50,16 @@ def multinomial(gen: Generator, weights: Any, count: int, replacement: bool = Fa
     if not replacement and count > weights.shape[-1]:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
     several = replacement and count > 1
-    if several and weights.dtype in WHOLE and weights.size and isinstance(gen.engine, MersenneTwister):
-        with gen.lock:
-            picked = gen.engine.choices(np.ascontiguousarray(weights).reshape(-1, weights.shape[-1]), count)
-        if picked is not None:
-            return picked.reshape(*weights.shape[:-1], count)
-    if not bool(((weights >= 0) & (weights < np.inf)).all()):
+    if several and (picked := _chosen(gen, weights, count)) is not None:
+        return picked
+    highest = weights.max(-1) if weights.size else xp.zeros(weights.shape[:-1])  # NaN of a row that has one
+    if not ((weights.min() if weights.size else 0) >= 0 and (highest < np.inf).all()):
         raise RuntimeError(
             "invalid multinomial distribution (encountering probability entry < 0), or one that is infinite or NaN"
             if several
             else "probability tensor contains either `inf`, `nan` or element < 0"
         )
-    if not bool((weights.sum(-1) > 0).all()):
+    if not (highest > 0).all():
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
     if several:
         return _with_replacement(gen, weights, count)
@@ -48,7 +69,7 @@ def multinomial(gen: Generator, weights: Any, count: int, replacement: bool = Fa
         assign_in_memory_order(clocks, drawn)
     score = weights / clocks
     if count == 1:
-        return score.argmax(-1)[..., None].astype(np.int64)
+        return score.argmax(-1, keepdims=True)
     best = ranked(-score, score.ndim - 1, count, "lowest") if 4 * count <= score.shape[-1] and count else None
     if best is not None:  # in order of index: a stable sort keeps it for equal scores
         order = xp.argsort(-xp.take_along_axis(score, best, -1), axis=-1, kind="stable")

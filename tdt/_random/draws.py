@@ -14,7 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tdt._kernels import LARGE_DRAW, enabled
+from tdt._kernels import LARGE_DRAW, enabled, lazy
 from tdt._random._generator import Generator
 from tdt._random._mersenne import MersenneTwister
 from tdt._random._rounding import fma32, fma64
@@ -150,10 +150,7 @@ def full_range(gen: Generator, shape: Shape, dtype: Any) -> Any:
     return narrow(bits, dtype).reshape(shape)
 
 
-def _shuffled(numbers: Any, n: int) -> Any:
-    from tdt._kernels.mersenne_cpu import shuffled
-
-    return shuffled(numbers, n)
+_shuffled = lazy("mersenne_cpu:shuffled")
 
 
 def permutation(gen: Generator, n: int, dtype: Any = np.int64) -> Any:

@@ -253,6 +253,9 @@ def randperm(
     >>> tdt.randperm(5)
     tensor([4, 0, 1, 3, 2])
     """
+    if dtype is out is generator is device is None and not requires_grad and n.__class__ is int and n > 0:
+        if state.fast_record is not None and as_device(None) is CPU:
+            return wrap(_random.permutation(_random.default_generator, n))
     shape = _shape_of((n,))
     kind = out.dtype if out is not None else _dtype.int64 if dtype is None else dtype
     if kind.category not in (_dtype.INT, _dtype.FLOAT):
@@ -385,10 +388,16 @@ def multinomial(
     >>> tdt.multinomial(tdt.tensor([0.0, 3.0, 0.0]), 2, replacement=True)
     tensor([1, 1])
     """
-    if out is None and is_plain(input) and num_samples.__class__ is int and num_samples > 1 and replacement is True:
-        if input._a.ndim in (1, 2) and input._a.dtype.char in "fd" and input._a.shape[-1] <= 1 << 24:
-            gen = generator_for(generator, CPU)
-            return wrap(_random.multinomial(gen, input._a, num_samples, replacement))
+    if (
+        out is None
+        and state.fast_record is not None
+        and num_samples.__class__ is int
+        and num_samples > 0
+        and is_plain(input)
+    ):
+        a = input._a
+        if 1 <= a.ndim <= 2 and a.dtype.char in "fd" and a.shape[-1] <= 1 << 24:
+            return wrap(_random.multinomial(generator_for(generator, CPU), a, num_samples, replacement))
     check(input.ndim in (1, 2), f"prob_dist must be 1 or 2 dim, got {input.ndim}")
     if input.dtype.category != _dtype.FLOAT:
         raise RuntimeError(
