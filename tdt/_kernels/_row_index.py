@@ -19,6 +19,7 @@ NONE = np.zeros((), np.int64)  # copied for each call, to be set where one fails
 INDICES = {"l": "i64", "q": "i64", "i": "i32"}
 SEARCHED = 32  # elements of a row that are searched for together; fewer, one by one, wait less for their edges
 VECTOR = 64  # bytes of a row that are added at a time
+MANY = 8  # indices that are compared at a time
 
 
 def _number(code: Code, place: Value, kind: str, n: Value, negative: bool, failed: Variable) -> Value:
@@ -45,9 +46,33 @@ def row_take(code: Code, operands: list[Operand], sizes: list[Value], letter: st
     """x, index, a word that becomes 1 for an index out of range; x has elements."""
     x, index, failed, out = operands
     n, m = sizes
-    with _noting(code, failed) as found, code.loop(0, m) as k:
-        number = _number(code, index.place(code, k), INDICES[index_letter], n, negative, found)
-        code.store(code.load(KINDS[letter], x.place(code, number)), out.place(code, k))
+    kind, integer = KINDS[letter], INDICES[index_letter]
+
+    def read(number: Value, k: Value) -> None:
+        code.store(code.load(kind, x.place(code, number)), out.place(code, k))
+
+    _at_indices(code, index, integer, (n, m), negative, failed, read)
+
+
+def _at_indices(
+    code: Code, index: Operand, integer: str, sizes: Sequence[Value], negative: bool, failed: Operand,
+    move: Callable[[Value, Value], None],
+) -> None:  # fmt: skip
+    """`move(number, k)` for each index and its place k, in order.
+
+    Indices that lie side by side are compared by vectors before; only where one is not in [0, n), each is looked at again.
+    """
+    n, m = sizes
+
+    def quickly() -> None:
+        with code.loop(0, m) as k:
+            move(code.cast(code.load(integer, index.address, k), "i64"), k)
+
+    def singly() -> None:
+        with _noting(code, failed) as found, code.loop(0, m) as k:
+            move(_number(code, index.place(code, k), integer, n, negative, found), k)
+
+    code.choose(_all_in_range(code, index, integer, n, m), quickly, singly)
 
 
 @generalized("(n),(m),(m),()->()")
@@ -57,11 +82,33 @@ def row_place(code: Code, operands: list[Operand], sizes: list[Value], letter: s
     x, index, source, failed, out = operands
     n, m = sizes
     kind = KINDS[letter]
-    with _noting(code, failed) as found, code.loop(0, m) as k:
-        number = _number(code, index.place(code, k), INDICES[index_letter], n, negative, found)
+
+    def write(number: Value, k: Value) -> None:
         place, new = x.place(code, number), code.load(kind, source.place(code, k))
         code.store(combined(code, how, code.load(kind, place), new), place)
+
+    _at_indices(code, index, INDICES[index_letter], (n, m), negative, failed, write)
     code.store(code.value(0, "i8"), out.address)
+
+
+def _all_in_range(code: Code, index: Operand, integer: str, n: Value, m: Value) -> Value:
+    """Whether m indices lie side by side, and in [0, n)."""
+    bad = code.variable(f"<{MANY} x i1>", 0)
+    last = code.variable("i1", 0)
+
+    def compare() -> None:
+        whole = m // MANY * MANY
+        end = code.cast(n, integer)
+        with code.loop(0, whole, MANY) as k:
+            numbers = code.load(integer, index.address, k, MANY)
+            bad.set(bad.get() | (numbers < 0) | (numbers >= code.splat(end, MANY)))
+        with code.loop(whole, m) as k:
+            number = code.load(integer, index.address, k)
+            last.set(last.get() | (number < 0) | (number >= end))
+
+    code.choose(index.strides[0] == SIZES[integer], compare, lambda: last.set(code.value(1, "i1")))
+    several = code.new(f"i{MANY}", f"bitcast <{MANY} x i1> {bad.get().name} to i{MANY}")
+    return (several == 0) & (last.get() == 0)
 
 
 @generalized("(n,d),(m),(m,d),()->()")
