@@ -61,7 +61,7 @@ def check_system(name: str, A: Tensor, B: Tensor, left: bool) -> None:
 def check_info(name: str, info: Tensor, words: str) -> None:
     """LinAlgError where one of LAPACK's codes is not 0; `{}` in `words` becomes the code."""
     codes = _backend.to_device(info._a, _backend.CPU)
-    if codes.any():
+    if codes.any() if codes.ndim else codes.item():
         at = int(codes.reshape(-1).nonzero()[0][0])
         where = f"(Batch element {at}): " if codes.ndim else ""
         raise LinAlgError(f"{name}: {where}{words.format(codes.reshape(-1)[at])}")
@@ -97,8 +97,11 @@ def each(function: Callable[..., Any], results: tuple[np.ndarray, ...], *batches
     It runs on the host; the results are returned to the device of the batches. LAPACK does not accept empty matrices: for
     them the results are returned unchanged.
     """
-    arrays = [_backend.to_device(a, _backend.CPU) for a in batches]
-    if all(a.size for a in arrays):
+    arrays = [a if a.__class__ is np.ndarray else _backend.to_device(a, _backend.CPU) for a in batches]
+    if all(a.ndim == 2 and a.size for a in arrays):
+        for result, value in zip(results, function(*arrays), strict=True):
+            result[...] = value
+    elif all(a.size for a in arrays):
         if any(a.shape[:-2] != arrays[0].shape[:-2] for a in arrays):
             shape = np.broadcast_shapes(*[a.shape[:-2] for a in arrays])
             arrays = [np.broadcast_to(a, (*shape, *a.shape[-2:])) for a in arrays]
@@ -108,8 +111,10 @@ def each(function: Callable[..., Any], results: tuple[np.ndarray, ...], *batches
         for at, matrices in enumerate(zip(*stacked, strict=True)):
             for result, value in zip(into, function(*matrices), strict=True):
                 result[at] = value
+    if arrays[0] is batches[0]:
+        return results
     home = _backend.device_of(batches[0])
-    return results if home == _backend.CPU else tuple(_backend.to_device(r, home) for r in results)
+    return tuple(_backend.to_device(r, home) for r in results)
 
 
 def no_derivative(record: Any, name: str, *operands: str) -> None:

@@ -270,13 +270,13 @@ def lstsq(
     X, rank, values, info = _lstsq(input, right, rcond=rcond, driver=driver)
     check_info("torch.linalg.lstsq", info, "The least squares solution could not be computed because the input matrix does "
                "not have full rank (error code: {}).")  # fmt: skip
-    residuals = X.flatten()[:0].abs()
+    none = values.new_empty(0)
+    residuals = X.flatten()[:0].abs() if X.requires_grad else none
     if m > n and driver != "gelsy" and (driver == "gels" or bool((rank == n).all())):
         residuals = (input @ X - right).abs().square().sum(-2)
-    none = values.new_empty(0)
     return return_type("linalg_lstsq", ("solution", "residuals", "rank", "singular_values"))(
         X.squeeze(-1) if vector else X,
-        residuals,
+        values.new_empty(0) if residuals is none else residuals,
         none.to(_dtype.int64) if driver == "gels" else rank,
         values if driver in ("gelsd", "gelss") else none,
     )
