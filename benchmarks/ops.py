@@ -16,18 +16,15 @@ ops and 1 % of the gradients, below 0.6 are 2 % of all: tril_, linspace, aminmax
 round_, randperm, index_fill_, scatter_add_, lstsq, matmul and `sum` with `out=`. Tensors of some 100 elements, of which the call
 is all, are at 0.2 to 0.6 in these and in further ops in place, random numbers, and functions that are composed of several ops.
 
-On an Intel Xeon with AVX-512 (one thread, beside other programs; seed 60713, at 4,000,000 seed 9173) they are 1.3 and 1.8, 2.0
-and 2.5, 1.8 and 1.6; below 1 are 35 %, 21 % and 14 % of the ops, 9 %, 4 % and 8 % of the gradients; below 0.6 are 3.5 %, 1.7 %
-and 2.0 % of all. What is below 0.6 there, besides what the list below names:
+On an Intel Xeon with AVX-512 and AMX (one thread, beside other programs; seed 60713, at 4,000,000 an earlier state and seed 9173)
+they are 1.3 and 1.9, 2.1 and 3.1, 1.8 and 1.6; below 1 are 32 %, 20 % and 14 % of the ops, 4 %, 2 % and 8 % of the gradients;
+below 0.6 are 0.4 %, 1.0 % and 2.0 % of all. What is below 0.6 there, besides what the list below names:
 
-- 1,000: a call takes two to six microseconds in Python, PyTorch's one or two: round_, tril_, index_fill_, index_put_,
-  index_copy_, scatter_, scatter_add_, matmul and its `out=`, aminmax, linspace, full, randperm, tensordot, multi_dot,
-  matrix_power; multinomial with replacement at all sizes, as it draws five numbers. tril_ at 100,000 too.
-- all sizes: lstsq is SciPy's LAPACK, with copies into the order of columns. The gradient of block_diag is that of several `cat`.
-  Decompositions of matrices of 2 to 32 rows, which are not among the cases, are at 0.7 to 3; cholesky_ex, qr and lu, several
-  calls of LAPACK and NumPy, at 0.3 to 0.6.
-- 100,000: flip of rows of a few numbers.
-- 4,000,000: linspace computes in double precision, each number from the nearer end.
+- 1,000: bucketize, ones_like and tril_, by a little and not in each run: beside them a call takes one to four microseconds.
+- 100,000: multinomial with replacement, which draws five numbers; tril_ of tall matrices, which writes few; flip of rows of a few
+  numbers; scatter_add_ and index_add_, whose additions wait for each other; solve_triangular is SciPy's.
+- all sizes: the gradient of block_diag is that of several `cat`. Decompositions of matrices of 2 to 32 rows, which are not among
+  the cases, are at 0.7 to 3; cholesky_ex, qr and lu, several calls of LAPACK and NumPy, at 0.3 to 0.6.
 
 Where tdt takes more than PyTorch's time / 0.6 or nearly so there and on a Zen 5 (seeds 50417 and 81649), and why:
 
@@ -337,13 +334,20 @@ def seconds(run: Callable[[], Any], repeat: int) -> float:
     return (clock() - start) / repeat
 
 
+def _calls_of_a_block(run: Callable[[], Any]) -> int:
+    """How many calls fill a block; the first ones, which may load code, come before."""
+    count, taken = 1, 0.0
+    for _ in range(3):
+        run()
+    while count * taken < BLOCK / 2 and count < 1 << 16:
+        count *= 2
+        taken = seconds(run, count)
+    return max(1, round(BLOCK / max(taken, 1e-7)))
+
+
 def ratio(theirs: Callable[[], Any], ours: Callable[[], Any]) -> tuple[float, float]:
     """The median ratio of alternating blocks, and our best seconds a call."""
-    repeats = []
-    for run in (theirs, ours):
-        for _ in range(3):  # the second call may load code
-            run()
-        repeats.append(max(1, round(BLOCK / max(seconds(run, 1), 1e-7))))
+    repeats = [_calls_of_a_block(run) for run in (theirs, ours)]
     found, best = [], math.inf
     for k in range(PAIRS):
         pair = [(theirs, repeats[0]), (ours, repeats[1])]
