@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 SHORTEST = 1e-3  # seconds that a measurement of `compared` takes, at least
+WARM_UP = 4  # calls before it: the first ones may each compile a part
 
 
 def ratios(ours: Callable[[], float], theirs: Callable[[], float], pairs: int) -> list[float]:
@@ -70,10 +71,12 @@ def compared(clock: Callable[[], float], ours: Callable, theirs: Callable, pairs
     times: tuple[list[float], list[float]] = ([], [])
     repeat = []
     for run in (ours, theirs):
-        run()
-        start = clock()
-        run()
-        repeat.append(max(1, round(SHORTEST / max(clock() - start, 1e-6))))
+        took = []
+        for _ in range(WARM_UP):
+            start = clock()
+            run()
+            took.append(clock() - start)
+        repeat.append(max(1, round(SHORTEST / max(min(took), 1e-6))))
     for i in range(pairs):
         for which in (0, 1) if i % 2 else (1, 0):
             run = (ours, theirs)[which]

@@ -13,7 +13,6 @@ from tdt._backend.sums import total as _total
 from tdt._backend.waiting import launch_waiting
 from tdt._kernels._conditions import (
     FEW,
-    LARGE_DOUBLE,
     LARGE_EXTREMES,
     LARGE_FOLD,
     LARGE_INDEX,
@@ -42,14 +41,14 @@ from tdt._kernels._threads import THREADS
 def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any:
     """a @ b, for matrices, vectors or stacks of matrices, plus a bias for each column of a matrix.
 
-    In float32 an element has one value, whatever the sizes, the strides and the code that computes it. The product of two
-    vectors is NumPy's. Half precision is summed in float32 and rounded once; it may meet float32.
+    In float32 and float64 an element has one value, whatever the sizes, the strides and the code that computes it. The product
+    of two vectors is NumPy's. Half precision is summed in float32 and rounded once; it may meet float32.
 
     dtype: of the result, for an operand of half precision: that or float32; None: the left operand's.
     """
-    if a.__class__ is ndarray and a.dtype == FLOAT32 == b.dtype and SWITCHES.kernels and (a.ndim > 1 or b.ndim > 1):
-        functions = _small_products or _load_small_products()
-        if functions:
+    if a.__class__ is ndarray and SWITCHES.kernels and (a.ndim > 1 or b.ndim > 1) and a.dtype == b.dtype:
+        found = _small_products.get(a.dtype)
+        if functions := _load_small_products(a.dtype) if found is None else found:
             size = a.size * b.shape[1] if a.ndim == 2 == b.ndim else _multiply_adds(a.shape, b.shape)
             if size < LARGE_PRODUCT and _is_cached(a, b):
                 small, small_biased, parts, required, ufuncs = functions
@@ -72,11 +71,8 @@ def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any
                 return _large_product(a, b, bias, dtype)
         result = product(xp, *widen((a, b, bias)))
         return result if dtype == FLOAT32 else narrow(result, dtype)
-    if xp is np and a.size * b.shape[-1] >= LARGE_DOUBLE:
-        if _in_tiles(a, b):
-            return _large_product(a, b, bias)
-        if fast := chosen(PRODUCT, xp, a, b):
-            return fast(a, b, bias)
+    if xp is np and (fast := chosen(PRODUCT, xp, a, b)):
+        return fast(a, b, bias)
     if a.ndim == 1 == b.ndim:  # as `matrix_product`: `matmul` adds in another order where a stride is 0
         return xp.asarray(a.dot(b))
     # For small matrices `dot` has a third of the cost.
@@ -105,28 +101,25 @@ def prepared_product(a: Any, b: Any) -> Any:
 
 
 def matrix_product(a: Any, b: Any, bias: Any = None) -> Any:
-    """a @ b as `product` gives it, for two matrices of float32 or float64, or two stacks of as many of float32, plus a bias of
-    their dtype for each column of a matrix; or without one for a matrix or a vector and a vector. None for others."""
+    """a @ b as `product` gives it, for two matrices of float32 or float64, or two stacks of as many, plus a bias of their dtype
+    for each column of a matrix; or without one for a matrix or a vector and a vector. None for others, and before `product` has
+    loaded its code."""
     if not (a.__class__ is b.__class__ is ndarray and a.dtype is b.dtype):
         return None
     if b.ndim == 1:
         return _vector_product(a, b) if bias is None else None
+    functions = _small_products.get(a.dtype)
     if (
-        4 > a.ndim == b.ndim > 1 and a.dtype is FLOAT32 and a.shape[-1] == b.shape[-2]
-        and (a.ndim == 2 or len(a) == len(b)) and _small_products and SWITCHES.kernels
+        functions and 4 > a.ndim == b.ndim > 1 and a.shape[-1] == b.shape[-2]
+        and (a.ndim == 2 or len(a) == len(b)) and SWITCHES.kernels
     ):  # fmt: skip
         if a.size * b.shape[-1] >= LARGE_PRODUCT or not _is_cached(a, b):
             return _large_product(a, b, bias)
-        small, small_biased, parts, required, _ = _small_products
+        small, small_biased, parts, required, _ = functions
         out = small(a, b) if bias is None else small_biased(a, b, bias)
         if required[0]:
             parts.compile()
         return out
-    if a.ndim == 2 == b.ndim and a.dtype is FLOAT64 and a.shape[1] == b.shape[0]:
-        if a.size * b.shape[1] >= LARGE_DOUBLE:
-            return _large_product(a, b, bias) if _in_tiles(a, b) else None
-        out = a.dot(b)
-        return out if bias is None else np.add(out, bias, out=out)
     return None
 
 
@@ -136,11 +129,12 @@ def _vector_product(a: Any, b: Any) -> Any:
         return None
     if a.ndim == 1:
         return np.asarray(a.dot(b)) if a.dtype.char in "fd" else None
-    if a.ndim != 2 or a.dtype is not FLOAT32 or not _small_products or not SWITCHES.kernels:
+    functions = _small_products.get(a.dtype)
+    if a.ndim != 2 or not functions or not SWITCHES.kernels:
         return None
     if a.size >= LARGE_PRODUCT or not _is_cached(a, b):
         return None
-    small, _, parts, required, _ = _small_products
+    small, _, parts, required, _ = functions
     out = small(a, b[:, None])[:, 0]  # the call for vectors takes longer
     if required[0]:
         parts.compile()
@@ -152,32 +146,26 @@ def _is_cached(a: Any, b: Any) -> bool:
     return THREADS.count == 1 or max(a.size, b.size) < LARGE_OPERAND
 
 
-def _in_tiles(a: Any, b: Any) -> bool:
-    """Whether there are tiles for large operands: float64 matrices of several rows and columns, or stacks of them."""
-    return (
-        SWITCHES.kernels and a.dtype == FLOAT64 == b.dtype and min(a.ndim, b.ndim) > 1 and a.shape[-2] != 1 != b.shape[-1]
-        and vectors_of_eight()
-    )  # fmt: skip
-
-
 def _multiply_adds(a: tuple[int, ...], b: tuple[int, ...]) -> int:
     """About how many there are in a product of stacks, or of a vector and matrices."""
     rows, columns = a[-2] if len(a) > 1 else 1, b[-1] if len(b) > 1 else 1
     return max(math.prod(a) * columns, math.prod(b) * rows)
 
 
-def _load_small_products() -> tuple:
+def _load_small_products(dtype: Any) -> tuple:
     """The functions of small products and of those with a bias, their parts, `Parts.required`, and both functions as ufuncs.
 
-    Nothing where the processor has no vectors of eight.
+    Nothing for another type than float32 and float64, or where the processor has no vectors of eight.
     """
-    global _small_products
-    if vectors_of_eight():
+    functions: tuple = ()
+    if dtype in (FLOAT32, FLOAT64) and vectors_of_eight():
         from tdt._kernels._direct import parts, ufuncs
         from tdt._kernels._quick import quick
 
-        _small_products = (*map(quick, ufuncs()), parts(), parts().required, ufuncs())
-    return _small_products
+        own, pair = parts(item=dtype.itemsize), ufuncs(item=dtype.itemsize)
+        functions = (*map(quick, pair), own, own.required, pair)
+    _small_products[dtype] = functions
+    return functions
 
 
 def folded(name: str, x: Any, axis: Any, keepdims: bool, dtype: Any = None, number: float = 0.0) -> Any:
@@ -588,7 +576,7 @@ PRODUCT_OF_HALF = (kernel("bfloat16_cpu:product", large_pairs),)
 PRODUCT_OF_MIXED = (kernel("product_cpu:product", mixed_matrices),)
 PRODUCT = (kernel("blas_cpu:product", large_for_blas),)
 PRODUCT_ON_GPU = (gpu_kernel("product_gpu:product", lazy("product_gpu:fits")),)
-_small_products: tuple = ()
+_small_products: dict[Any, tuple] = {}  # by dtype, as `_load_small_products` gives them
 _large_product = lazy("product_cpu:product")
 _take_rows, _add_rows, _search_rows = lazy("_row_index:take"), lazy("_row_index:add"), lazy("_row_index:search")
 _flat_index = lazy("_row_index:flat_index")

@@ -43,7 +43,6 @@ LARGE_RESAMPLE = 1 << 16  # elements of the result
 LARGE_PRODUCT = 1 << 20
 LARGE_PAIR_PRODUCT = 1 << 18  # multiply-adds of bfloat16 that their instructions compute sooner than float32's
 LARGE_OPERAND = 1 << 18  # elements of an operand, which take half as long to read as as many multiply-adds
-LARGE_DOUBLE = 1 << 16  # of float64: NumPy's BLAS takes as long for as many
 LARGE_BLAS = 1 << 21  # where the blocks are the BLAS's: 30 µs on one thread, where a second one saves a third of it
 
 

@@ -2,9 +2,9 @@
 
     direct(a, a_row, a_k, b, b_k, b_column, c, c_row, m, n, k, bias, table)   # addresses, strides in bytes, sizes
 
-computes c = a @ b (+ bias) for any strides of the operands; a row of the result is contiguous. Nothing is prepared, so that
-the smallest product costs no more than its call. An element has the bits that the packed form gives it (`product_cpu`): its
-products are summed in order with `fma`, DEPTH of them at a time, and these sums are added in order.
+computes c = a @ b (+ bias) of float32 or float64 for any strides of the operands; a row of the result is contiguous. Nothing is
+prepared, so that the smallest product costs no more than its call. An element has the bits that the packed form gives it
+(`product_cpu`): its products are summed in order with `fma`, DEPTH of them at a time, and these sums are added in order.
 
 A tile of some rows and vectors reads b's lines. Where there are more rows than a tile's, the first tile writes the lines to a
 panel on the stack, from which the others read them. Columns that are contiguous in memory, as the weights of a linear layer,
@@ -44,79 +44,87 @@ from tdt._kernels._direct_parts import (
 )
 from tdt._kernels._gufunc import LOOP, Operand, ufunc_at, written
 from tdt._kernels._native import NativeKernel, linked, vector_width
-from tdt._kernels._pack import BLOCK, Columns, block_of
+from tdt._kernels._pack import Columns, block_of
 from tdt._kernels._tile import call
 
+KINDS = {4: "float", 8: "double"}  # by the bytes of an element
 NAME, ROWS, SIMPLEST, TURN = "tdt_direct", "tdt_rows", "tdt_row", "tdt_turn"
 WORDS = ("a", "a_row", "a_k", "b", "b_k", "b_column", "c", "c_row", "m", "n", "k", "bias", "table")
 OPEN_SIZE = 1 << 13  # bytes of a panel's lines, from the first to the last, that lie in the nearest cache
-LONG, MANY = 1 << 12, 1 << 15  # bytes from a line that is streamed to the next, at least, and elements of the matrix
+LONG, MANY = 1 << 12, 1 << 17  # bytes from a line that is streamed to the next, at least, and of the matrix
 # Columns up to which, and rows from which on, the transposed product is computed, by the floats of a vector: where rows of `a`
 # and columns of `b` are contiguous, where rows of `a` alone are, so that `b` is copied, and where columns of `a` are. With more
 # multiply-adds for an element than DEEP.
 NARROW = {8: ((8, 8), (4, 16), (8, 8)), 16: ((12, 32), (12, 32), (16, 32))}
 DEEP = 32
-TURNED_SIZE = 1 << 12  # elements of it that are computed before they are turned
-# In vectors of eight, one row reads sixteen columns at a time if the matrix has fewer elements, and if columns do not lie a
+TURNED_SIZE = 1 << 14  # bytes of it that are computed before they are turned
+# In vectors of eight, one row reads sixteen columns at a time if the matrix has fewer bytes, and if columns do not lie a
 # multiple of so many bytes apart, where they share a set of the nearest cache.
-NEAR, PAGE = 1 << 21, 1 << 12
-FAR = 1 << 19  # elements of a matrix that a level-two cache does not keep: columns are fetched in advance
-COPIED_SIZE = 1 << 15  # elements of `b` that are copied first, if its columns are not contiguous as the rows of `a`
+NEAR, PAGE = 1 << 23, 1 << 12
+FAR = 1 << 21  # bytes of a matrix that a level-two cache does not keep: columns are fetched in advance
+COPIED_SIZE = 1 << 17  # bytes of `b` that are copied first, if its columns are not contiguous as the rows of `a`
 
 
-def modules(width: int) -> list[Any]:
+def modules(width: int, item: int) -> list[Any]:
     """The IR of `direct` and of what it calls, with the tile that computes what no other is compiled for: one row, up to two
     vectors."""
     return [
-        Tile(SIMPLEST, 1, 2, width, whole=0).module,
-        Columns(0, BLOCK, TURN).module,
-        Rows(width).module(),
-        _direct(width),
+        Tile(SIMPLEST, 1, 2, width * 4 // item, whole=0, item=item).module,
+        Columns(0, block_of(item), TURN, item=item).module,
+        Rows(width, item).module(),
+        _direct(width, item),
     ]
 
 
-def _direct(width: int) -> str:
+def _direct(width: int, item: int) -> str:
     """The IR of `direct`: calls `Rows`, for the transposed product where its vectors are filled better."""
-    code = Code()
+    code, kind, columns = Code(), KINDS[item], 2 * width * 4 // item
     word = {name: Value(code, f"%{name}", "i64") for name in WORDS}
     m, n, k, c, pitch = (word[name] for name in ("m", "n", "k", "c", "c_row"))
-    copies = (word["a_k"] == 4) & (word["b_k"] != 4)
-    across = (word["a_k"] != 4) & (word["a_row"] == 4)
+    copies = (word["a_k"] == item) & (word["b_k"] != item)
+    across = (word["a_k"] != item) & (word["a_row"] == item)
     most, least = (
         code.select(across, by_columns, code.select(copies, copied, code.value(in_order, "i64")))
-        for in_order, copied, by_columns in zip(*NARROW[width], strict=True)
+        for in_order, copied, by_columns in zip(*_narrow(width, item), strict=True)
     )
-    narrow = (n > 1) & (n <= most) & (m >= least) & (k > DEEP) & (~copies | (n * k <= COPIED_SIZE))
-    narrow = narrow & (across | (word["a_k"] == 4))
+    narrow = (n > 1) & (n <= most) & (m >= least) & (k > DEEP) & (~copies | (n * k <= COPIED_SIZE // item))
+    narrow = narrow & (across | (word["a_k"] == item))
 
     def turned() -> None:
-        scratch, copy = (code.cast(code.array("float", size), "i64") for size in (TURNED_SIZE, COPIED_SIZE))
+        scratch, copy = (code.cast(code.array("i8", size), "i64") for size in (TURNED_SIZE, COPIED_SIZE))
         b, row, step = (code.variable("i64", word[name]) for name in ("b", "b_column", "b_k"))
         with code.when(copies):
             with code.loop(0, n) as j, code.loop(0, k) as q:
-                element = code.load("float", code.cast(word["b"] + j * word["b_column"] + q * word["b_k"], "ptr"))
+                element = code.load(kind, code.cast(word["b"] + j * word["b_column"] + q * word["b_k"], "ptr"))
                 code.store(element, code.cast(copy, "ptr"), j * k + q)
             b.set(copy)
-            row.set(4 * k)
-            step.set(4)
-        size = code.value(TURNED_SIZE, "i64") // n // (2 * width) * (2 * width)
+            row.set(item * k)
+            step.set(item)
+        size = code.value(TURNED_SIZE // item, "i64") // n // columns * columns
         with code.loop(0, m, size) as i:
             high = code.minimum(m - i, size)
             _call(code, ROWS, [b.get(), row.get(), step.get(), word["a"] + i * word["a_row"], word["a_k"], word["a_row"],
-                               scratch, 4 * high, n, high, k, 0, word["table"]])  # fmt: skip
+                               scratch, item * high, n, high, k, 0, word["table"]])  # fmt: skip
             turn_back(code, lambda *words: _call(code, TURN, words), (scratch, high), (n, high),
-                      (c + i * pitch, pitch >> 2), word["bias"])  # fmt: skip
+                      (c + i * pitch, pitch // item), word["bias"], item)  # fmt: skip
 
     code.choose(narrow, turned, lambda: _call(code, ROWS, list(word.values())))
     head = f"define void @{NAME}({', '.join(f'i64 %{name}' for name in WORDS)}) {{\nentry:"
     return "\n".join([head, *code.variables, *code.lines, "  ret void", "}", *sorted(code.declared), ""])
 
 
-def is_narrow(m: int, n: int, k: int, strides: tuple[int, int], step: int, width: int) -> bool:
+def _narrow(width: int, item: int) -> list[tuple[int, int]]:
+    """NARROW for elements of so many bytes."""
+    return [(columns * 4 // item, rows) for columns, rows in NARROW[width]]
+
+
+def is_narrow(m: int, n: int, k: int, strides: tuple[int, int], step: int, width: int, item: int) -> bool:
     """Whether `direct` computes the transposed product. strides: those of `a`; step: of `b`, from line to line."""
-    copies = strides[1] == 4 != step
-    most, least = NARROW[width][1 if copies else 0 if strides[1] == 4 else 2]
-    return 4 in strides and 1 < n <= most and m >= least and k > DEEP and (not copies or n * k <= COPIED_SIZE)
+    copies = strides[1] == item != step
+    most, least = _narrow(width, item)[1 if copies else 0 if strides[1] == item else 2]
+    return (
+        item in strides and 1 < n <= most and m >= least and k > DEEP and (not copies or n * k <= COPIED_SIZE // item)
+    )
 
 
 def turn_back(code: Code, turn: Callable[..., None], source: tuple, sizes: tuple, out: tuple, bias: Value,
@@ -128,7 +136,7 @@ def turn_back(code: Code, turn: Callable[..., None], source: tuple, sizes: tuple
             the source. bias: its address, or 0. item: bytes of an element.
     """
     (start, pitch), (height, wide) = source, sizes
-    kind, block = "float" if item == 4 else "double", block_of(item)
+    kind, block = KINDS[item], block_of(item)
     with code.when(bias != 0), code.loop(0, height) as i:
         row, value = code.cast(start + item * i * pitch, "ptr"), code.load(kind, code.cast(bias, "ptr"), i)
         whole = wide // block * block
@@ -143,25 +151,26 @@ def turn_back(code: Code, turn: Callable[..., None], source: tuple, sizes: tuple
 class Rows:
     """Writes the function that computes a product row by row, along vectors of columns."""
 
-    def __init__(self, width: int):
-        self.code, self.width = Code(), width
+    def __init__(self, width: int, item: int):
+        self.code, self.width, self.item = Code(), width, item
+        self.numbers, self.kind = width * 4 // item, KINDS[item]  # of a vector
         code = self.code
         word = {name: Value(code, f"%{name}", "i64") for name in WORDS}
         # One column that is contiguous in the result: the transposed product, whose row is the column.
-        turn = (word["n"] == 1) & (word["m"] != 1) & (word["c_row"] == 4)
+        turn = (word["n"] == 1) & (word["m"] != 1) & (word["c_row"] == item)
         pairs = {"a": "b", "a_k": "b_k", "b": "a", "b_k": "a_k", "b_column": "a_row", "m": "n", "n": "m"}
         self.bias = code.select(turn, 0, word["bias"])
         self.word = {
             name: code.select(turn, word[pairs[name]], word[name]) if name in pairs else word[name] for name in WORDS
         }
         self.table = code.cast(word["table"], "ptr")
-        self.panel = code.cast(code.array("float", DEPTH * 2 * width), "i64")
+        self.panel = code.cast(code.array(self.kind, DEPTH * 2 * self.numbers), "i64")
         self._products()
         with code.when(turn & (word["bias"] != 0)):
-            bias = code.load("float", code.cast(word["bias"], "ptr"))
+            bias = code.load(self.kind, code.cast(word["bias"], "ptr"))
             out = code.cast(word["c"], "ptr")
             with code.loop(0, word["m"]) as i:
-                code.store(code.load("float", out, i) + bias, out, i)
+                code.store(code.load(self.kind, out, i) + bias, out, i)
 
     def module(self) -> str:
         head = [f"define void @{ROWS}({', '.join(f'i64 %{name}' for name in WORDS)}) {{", "entry:"]
@@ -172,13 +181,14 @@ class Rows:
 
     def _products(self) -> None:
         code, word = self.code, self.word
-        self.lines = word["b_column"] == 4
-        self.far = code.cast(word["n"] * word["k"] >= FAR, "i64")
+        self.lines = word["b_column"] == self.item
+        self.far = code.cast(word["n"] * word["k"] >= FAR // self.item, "i64")
         near = code.minimum(word["k"], DEPTH) * word["b_k"] <= OPEN_SIZE
         near = near | (word["b_k"] <= 8 * self.width)  # as in a panel
         self.open = self.lines & ((word["m"] <= MOST_ROWS[self.width]) | near)  # lines are read where they lie
         done = code.variable("i64", 0)  # columns
-        far = (word["b_k"] >= LONG) & (word["n"] >= LONG // 8) & (word["n"] * word["k"] >= MANY)
+        far = (word["b_k"] >= LONG) & (word["n"] >= LONG // 2 // self.item)
+        far = far & (word["n"] * word["k"] >= MANY // self.item)
         with code.when(self.lines & far & (word["m"] <= max(STREAMS[self.width]))):
             self._long_lines(done)
         with code.when(self.lines & (word["k"] == 1)):
@@ -193,48 +203,51 @@ class Rows:
         code, word = self.code, self.word
         function, _ = self._chosen({("stream", rows, 0): word["m"] == rows for rows in STREAMS[self.width]})
         with code.when(function != 0):
-            with code.loop(0, word["n"], STREAMED) as j, self._depths() as (pc, depth):
-                wide = code.minimum(word["n"] - j, STREAMED)
-                self._tile(function, 0, j, (pc, depth), wide, (word["b"] + pc * word["b_k"] + 4 * j, word["b_k"]))
+            most = STREAMED // self.item
+            with code.loop(0, word["n"], most) as j, self._depths() as (pc, depth):
+                wide = code.minimum(word["n"] - j, most)
+                self._tile(
+                    function, 0, j, (pc, depth), wide, (word["b"] + pc * word["b_k"] + self.item * j, word["b_k"])
+                )
             done.set(word["n"])
 
     def _row_by_row(self, done: Variable) -> None:
         """As many columns as fill vectors, of sums of one product: what takes time is to write, a row from one end to the
         other."""
-        code, word, w = self.code, self.word, self.width
+        code, word, w = self.code, self.word, self.numbers
         line, bias = code.cast(word["b"], "ptr"), code.cast(self.bias, "ptr")
         whole = word["n"] // w * w
-        zero = code.splat(code.value(0.0, "float"), w)  # to which other sums add their first product
+        zero = code.splat(code.value(0.0, self.kind), w)  # to which other sums add their first product
         done.set(whole)
         with code.loop(0, word["m"]) as i:
-            factor = code.splat(code.load("float", code.cast(word["a"] + i * word["a_row"], "ptr")), w)
+            factor = code.splat(code.load(self.kind, code.cast(word["a"] + i * word["a_row"], "ptr")), w)
             row = code.cast(word["c"] + i * word["c_row"], "ptr")
 
             def products(biased: bool, factor: Value = factor, row: Value = row) -> None:
                 with code.loop(0, whole, w) as j:
-                    total = code.call("fma", factor, code.load("float", line, j, w), zero)
-                    code.store(total + code.load("float", bias, j, w) if biased else total, row, j)
+                    total = code.call("fma", factor, code.load(self.kind, line, j, w), zero)
+                    code.store(total + code.load(self.kind, bias, j, w) if biased else total, row, j)
 
             code.choose(self.bias == 0, lambda: products(False), lambda: products(True))
 
     def _whole_columns(self, done: Variable) -> None:
         """Of a few rows, as many columns as fill the widest tile: lines where they lie, or columns turned in registers."""
-        code, word, w = self.code, self.word, self.width
+        code, word, w, numbers = self.code, self.word, self.width, self.numbers
         tests: dict[Part, Value] = {}
         for rows, vectors in WIDE[w].items():
-            tests["lines", rows, vectors] = self.open & (word["m"] == rows) & (word["n"] >= vectors * w)
+            tests["lines", rows, vectors] = self.open & (word["m"] == rows) & (word["n"] >= vectors * numbers)
         for rows in REPEATED[w]:
             place = "lines", 8, WIDE[w][8]
-            tests[place] = tests[place] | self.lines & (word["m"] == rows) & (word["n"] >= WIDE[w][8] * w)
-        columns = (word["b_k"] == 4) & (self.lines == 0)
-        columns = columns & (word["a_k"] == 4)
+            tests[place] = tests[place] | self.lines & (word["m"] == rows) & (word["n"] >= WIDE[w][8] * numbers)
+        columns = (word["b_k"] == self.item) & (self.lines == 0)
+        columns = columns & (word["a_k"] == self.item)
         for rows, groups in TURNED[w].items():
-            tests["columns", rows, groups] = columns & (word["m"] == rows) & (word["n"] >= groups * w)
+            tests["columns", rows, groups] = columns & (word["m"] == rows) & (word["n"] >= groups * numbers)
         if w < LANES:
-            apart = (word["n"] * word["k"] < NEAR) & (word["b_column"] % PAGE != 0)
-            tests["columns", 1, 2] = columns & apart & (word["m"] == 1) & (word["n"] >= 2 * w)
+            apart = (word["n"] * word["k"] < NEAR // self.item) & (word["b_column"] % PAGE != 0)
+            tests["columns", 1, 2] = columns & apart & (word["m"] == 1) & (word["n"] >= 2 * numbers)
         function, vectors = self._chosen(tests)
-        size = vectors * w
+        size = vectors * numbers
         step = code.select(self.lines, word["b_k"], word["b_column"])
         with code.when(size != 0):
             whole = word["n"] // size * size
@@ -253,18 +266,20 @@ class Rows:
 
     def _last_lines(self, done: Variable) -> None:
         """Of a few rows, the columns that do not fill the widest tile, if they are more than two vectors."""
-        code, word, w = self.code, self.word, self.width
+        code, word, w, numbers = self.code, self.word, self.width, self.numbers
         left = word["n"] - done.get()
-        few = self.open & (left > 2 * w)
+        few = self.open & (left > 2 * numbers)
         tests = {
-            ("last_lines", rows, vectors): few & (word["m"] == rows) & (left < vectors * w)
+            ("last_lines", rows, vectors): few & (word["m"] == rows) & (left < vectors * numbers)
             for rows, vectors in WIDE[w].items()
         }
         function, _ = self._chosen(tests)
         with code.when(function != 0):
             j = done.get()
             with self._depths() as (pc, depth):
-                self._tile(function, 0, j, (pc, depth), left, (word["b"] + pc * word["b_k"] + 4 * j, word["b_k"]))
+                self._tile(
+                    function, 0, j, (pc, depth), left, (word["b"] + pc * word["b_k"] + self.item * j, word["b_k"])
+                )
             done.set(word["n"])
 
     def _in_parts(self, kind: str, columns: Value, bounds: tuple[Value, Value]) -> Value:
@@ -278,9 +293,9 @@ class Rows:
         size = PARTS_AT_ONCE * DEPTH
         function, _ = self._chosen({(kind, 1, 1): columns & (word["m"] == 1) & (word["k"] >= size)})
         end = code.select(function == 0, 0, word["k"] // size * size)
-        with code.when(end != 0), code.loop(first, first + count, LANES) as j, code.loop(0, end, size) as pc:
+        with code.when(end != 0), code.loop(first, first + count, self.numbers) as j, code.loop(0, end, size) as pc:
             address = word["b"] + pc * word["b_k"] + j * word["b_column"]
-            wide = code.minimum(first + count - j, LANES)
+            wide = code.minimum(first + count - j, self.numbers)
             self._tile(function, 0, j, (pc, size), wide, (address, word["b_column"]), self.far)
         return end
 
@@ -291,8 +306,8 @@ class Rows:
         tests = {("last_columns", rows, 1): left & (word["m"] == rows) for rows in TURNED[self.width]}
         function, _ = self._chosen(tests)
         with code.when(function != 0):
-            with code.loop(done.get(), word["n"], self.width) as j:
-                wide = code.minimum(word["n"] - j, self.width)
+            with code.loop(done.get(), word["n"], self.numbers) as j:
+                wide = code.minimum(word["n"] - j, self.numbers)
                 with self._depths(self._in_parts("last_columns_in_parts", columns, (j, wide))) as (pc, depth):
                     address = word["b"] + pc * word["b_k"] + j * word["b_column"]
                     self._tile(function, 0, j, (pc, depth), wide, (address, word["b_column"]))
@@ -304,25 +319,26 @@ class Rows:
         A block of a shallow sum has many columns: then it is computed a tile's rows at a time, so that rows are written from
         one end to the other, and not in pieces of a tile's width.
         """
-        code, word, (pc, depth), columns = self.code, self.word, part, 2 * self.width
+        code, word, (pc, depth), columns = self.code, self.word, part, 2 * self.numbers
         size = code.value(DEPTH, "i64") // code.select(depth == 0, 1, depth) * columns
         rows = self._tile_rows(word["m"], MOST_ROWS[self.width])
         height = code.select((size == columns) | (word["n"] <= columns), word["m"], rows)
-        one = word["n"] - first <= self.width
+        one = word["n"] - first <= self.numbers
         packed = self.open == 0
         packing = self._part(packed & self.lines, "packing", rows)
-        turned = packed & (self.lines == 0) & (word["b_k"] == 4)
+        turned = packed & (self.lines == 0) & (word["b_k"] == self.item)
         packer, vectors = self._chosen(
             {("pack_columns", 0, 2): turned & (one == 0), ("pack_columns", 0, 1): turned & one}
         )
-        line = code.select(packed, code.select(vectors == 1, 2 * columns, code.value(4 * columns, "i64")), word["b_k"])
+        filled = self.item * code.select(vectors == 1, columns // 2, code.value(columns, "i64"))
+        line = code.select(packed, filled, word["b_k"])
         with code.loop(first, word["n"], size) as block:
             wide = code.minimum(word["n"] - block, size)
             source = word["b"] + pc * word["b_k"] + block * word["b_column"]
             with code.when(packed & (packing == 0)):
                 self._pack(packer, source, depth, wide)
             with code.loop(0, word["m"], height) as low, code.loop(0, wide, columns) as j:
-                panel, at = self.panel + 4 * j * depth, source + 4 * j
+                panel, at = self.panel + self.item * j * depth, source + self.item * j
                 row = code.variable("i64", low)
                 with code.when((packing != 0) & (low == 0)):
                     self._tile(packing, 0, block + j, part, code.minimum(wide - j, columns), (at, word["b_k"]), panel)
@@ -332,15 +348,15 @@ class Rows:
 
     def _pack(self, packer: Value, source: Value, depth: Value, wide: Value) -> None:
         """Write the panels of a block: by the packer of columns at an address, or an element at a time where that is 0."""
-        code, word, columns = self.code, self.word, 2 * self.width
+        code, word, columns = self.code, self.word, 2 * self.numbers
 
         def copy() -> None:
             panel = code.cast(self.panel, "ptr")
             with code.loop(0, wide) as i, code.loop(0, depth) as q:
-                element = code.load("float", code.cast(source + q * word["b_k"] + i * word["b_column"], "ptr"))
+                element = code.load(self.kind, code.cast(source + q * word["b_k"] + i * word["b_column"], "ptr"))
                 code.store(element, panel, (i // columns) * (depth * columns) + q * columns + i % columns)
 
-        step = word["b_column"] >> 2
+        step = word["b_column"] // self.item
         code.choose(packer != 0, lambda: call(code, packer, source, step, depth, self.panel, 0, wide), copy)
 
     def _tile_rows(self, left: Value, most: Value | int) -> Value:
@@ -365,8 +381,8 @@ class Rows:
               lines: tuple[Value, Value | int]) -> None:  # fmt: skip
         """Rows between bounds, of up to two vectors of columns."""
         code, word = self.code, self.word
-        wide = code.minimum(word["n"] - j, 2 * self.width)
-        one = wide <= self.width
+        wide = code.minimum(word["n"] - j, 2 * self.numbers)
+        one = wide <= self.numbers
         row = code.variable("i64", bounds[0])
         with code.forever() as leave:
             i = row.get()
@@ -401,9 +417,9 @@ class Rows:
         """
         code, word, (start, depth) = self.code, self.word, part
         i = code.value(i, "i64")
-        ends = code.select((start + depth == word["k"]) & (self.bias != 0), self.bias + 4 * j, 0)
+        ends = code.select((start + depth == word["k"]) & (self.bias != 0), self.bias + self.item * j, 0)
         call(code, function, word["a"] + i * word["a_row"] + start * word["a_k"], word["a_row"], word["a_k"], *lines,
-             word["c"] + i * word["c_row"] + 4 * j, word["c_row"], ends, wide, depth, code.cast(start != 0, "i64"),
+             word["c"] + i * word["c_row"] + self.item * j, word["c_row"], ends, wide, depth, code.cast(start != 0, "i64"),
              panel)  # fmt: skip
 
 
@@ -413,19 +429,19 @@ def _call(code: Code, name: str, words: Sequence[Value | int]) -> None:
     code.lines.append(f"  call void @{name}({text})")
 
 
-def _loop(code: Code, operands: list[Operand], sizes: list[Value]) -> None:
+def _loop(code: Code, operands: list[Operand], sizes: list[Value], item: int) -> None:
     """One product of a ufunc's loop: a, b, perhaps a bias, and the result."""
     a, b, *biases, c = ([code.cast(operand.address, "i64"), *operand.strides] for operand in operands)
     m, k, n = sizes
     table = code.cast(Value(code, "%data", "ptr"), "i64")
-    bias, step = biases[0] if biases else (code.value(0, "i64"), code.value(4, "i64"))
-    gaps = (step != 4) & (n > 1)  # then the tiles cannot add it
+    bias, step = biases[0] if biases else (code.value(0, "i64"), code.value(item, "i64"))
+    gaps = (step != item) & (n > 1)  # then the tiles cannot add it
     _call(code, NAME, [*a, *b, c[0], c[1], m, n, k, code.select(gaps, 0, bias), table])
     if biases:
         with code.when(gaps), code.loop(0, m) as i, code.loop(0, n) as j:
             row = code.cast(c[0] + i * c[1], "ptr")
-            added = code.load("float", code.cast(bias + j * step, "ptr"))
-            code.store(added + code.load("float", row, j), row, j)
+            added = code.load(KINDS[item], code.cast(bias + j * step, "ptr"))
+            code.store(added + code.load(KINDS[item], row, j), row, j)
 
 
 # The words of a plan: of how many matrices and parts of a matrix work consists, the size of a part, strides and sizes.
@@ -433,7 +449,7 @@ def _loop(code: Code, operands: list[Operand], sizes: list[Value]) -> None:
  M, N, K) = range(18)  # fmt: skip
 
 
-def _pieces() -> str:
+def _pieces(item: int) -> str:
     """A kernel: blocks of rows and columns of each matrix of a stack."""
     code = Code()
     first, last = Value(code, "%first", "i64"), Value(code, "%last", "i64")
@@ -448,9 +464,9 @@ def _pieces() -> str:
         _call(code, NAME, [
             a + outer * plan[A_OUTER] + inner * plan[A_INNER] + i * plan[A_ROW], plan[A_ROW], plan[A_K],
             b + outer * plan[B_OUTER] + inner * plan[B_INNER] + j * plan[B_COLUMN], plan[B_K], plan[B_COLUMN],
-            c + matrix * plan[C_NEXT] + i * plan[C_ROW] + 4 * j, plan[C_ROW],
+            c + matrix * plan[C_NEXT] + i * plan[C_ROW] + item * j, plan[C_ROW],
             code.minimum(plan[PIECE_ROWS], plan[M] - i), code.minimum(plan[PIECE_COLUMNS], plan[N] - j), plan[K],
-            code.select(bias == 0, 0, bias + 4 * j), table,
+            code.select(bias == 0, 0, bias + item * j), table,
         ])  # fmt: skip
     return code.module("pqqqqq")
 
@@ -459,40 +475,49 @@ BIASED = f"{LOOP}_biased"
 SIGNATURES = {LOOP: "(m?,k),(k,n?)->(m?,n?)", BIASED: "(m?,k),(k,n),(n)->(m?,n)"}
 
 
-def _written(width: int) -> list[Any]:
-    types = {LOOP: "fff", BIASED: "ffff"}
-    loops = [written(_loop, SIGNATURES[name], types[name], ()).replace(f"@{LOOP}(", f"@{name}(") for name in SIGNATURES]
-    return [*modules(width), *loops, _pieces()]
+def _written(width: int, item: int) -> list[Any]:
+    loops = [
+        written(_loop, SIGNATURES[name], types, (item,)).replace(f"@{LOOP}(", f"@{name}(")
+        for name, types in zip(SIGNATURES, _types(item), strict=True)
+    ]
+    return [*modules(width, item), *loops, _pieces(item)]
+
+
+def _types(item: int) -> tuple[str, str]:
+    """NumPy's letters of the operands, without and with a bias."""
+    letter = KINDS[item][0]
+    return 3 * letter, 4 * letter
 
 
 @functools.cache
-def _addresses(width: int) -> list[int]:
-    return linked(f"direct_{width}", [LOOP, BIASED, ENTRY], lambda: _written(width), optimize=True, vectorize=False)
+def _addresses(width: int, item: int = 4) -> list[int]:
+    symbols = [LOOP, BIASED, ENTRY]
+    return linked(f"direct_{width}_{item}", symbols, lambda: _written(width, item), optimize=True, vectorize=False)
 
 
-def parts(width: int | None = None) -> Parts:
-    """The parts that are compiled for vectors of `width` floats (None: this processor's)."""
-    return _parts(width or vector_width())
+def parts(width: int | None = None, item: int = 4) -> Parts:
+    """The parts that are compiled for vectors of `width` floats (None: this processor's) and elements of `item` bytes."""
+    return _parts(width or vector_width(), item)
 
 
 _parts = functools.cache(Parts)
 
 
 @functools.cache
-def ufuncs(width: int | None = None) -> tuple[Callable, Callable]:
-    """Functions of float32 arrays on the calling thread: a @ b with stacks broadcast, and a @ b + bias.
+def ufuncs(width: int | None = None, item: int = 4) -> tuple[Callable, Callable]:
+    """Functions of float32 arrays (item 8: of float64) on the calling thread: a @ b with stacks broadcast, and a @ b + bias.
 
-    After a call, `parts(width).required[0]` says whether parts are to be compiled.
+    After a call, `parts(width, item).required[0]` says whether parts are to be compiled.
     """
-    plain, biased, _ = _addresses(width or vector_width())
-    table = parts(width).table
+    plain, biased, _ = _addresses(width or vector_width(), item)
+    table = parts(width, item).table
     return (
-        ufunc_at(plain, SIGNATURES[LOOP], "fff", 2, "product", table),
-        ufunc_at(biased, SIGNATURES[BIASED], "ffff", 3, "product_and_bias", table),
+        ufunc_at(plain, SIGNATURES[LOOP], _types(item)[0], 2, "product", table),
+        ufunc_at(biased, SIGNATURES[BIASED], _types(item)[1], 3, "product_and_bias", table),
     )
 
 
 @functools.cache
-def pieces(width: int | None = None) -> NativeKernel:
-    """The kernel that computes pieces of work as a plan says: see `INNER` and what follows. It takes `parts(width).table` too."""
-    return NativeKernel("direct", _addresses(width or vector_width())[2], "qqqqqq")
+def pieces(width: int | None = None, item: int = 4) -> NativeKernel:
+    """The kernel that computes pieces of work as a plan says: see `INNER` and what follows. It takes `parts(…).table` too."""
+    return NativeKernel("direct", _addresses(width or vector_width(), item)[2], "qqqqqq")

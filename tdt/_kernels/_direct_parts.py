@@ -11,14 +11,13 @@ A process compiles the few parts that its shapes call for, each in 25 to 150 ms,
 from __future__ import annotations
 
 import ctypes
-import functools
 import itertools
 from collections.abc import Callable
 from typing import Any
 
 from tdt._kernels._code import Code, Value
 from tdt._kernels._native import linked
-from tdt._kernels._pack import BLOCK, Columns, pair_of_halves, shuffle, turned, turned_halves, turned_pairs
+from tdt._kernels._pack import Columns, block_of, pair_of_halves, shuffle, turned, turned_halves, turned_pairs
 from tdt._kernels._tile import FUNCTION, Routine
 
 DEPTH = 256  # products that are summed in registers
@@ -33,10 +32,10 @@ REPEATED = {8: (), 16: (16, 24)}  # rows that are computed by a wide tile of eig
 TURNED = {8: dict.fromkeys(range(1, 9), 1), 16: {rows: 2 if rows < 9 else 1 for rows in range(1, 13)}}
 LANES = 16  # floats of a vector of AVX-512
 # Rows of which lines are read along their whole length, by the floats of a vector (a wide tile of sixteen reads whole cache lines
-# of three and more rows as fast), and columns at most.
-STREAMS, STREAMED = {8: (1, 2, 3, 4), 16: (1, 2)}, 2048
+# of three and more rows as fast), and bytes of a line at most.
+STREAMS, STREAMED = {8: (1, 2, 3, 4), 16: (1, 2)}, 1 << 13
 STREAMED_LINES = 8  # by rows: so many of them at a time
-RUN = 16  # elements of a column that are turned at a time: a cache line
+CACHE_LINE = 64  # bytes of a column that are turned at a time
 # Rows of tiles of sixteen columns that fetch the next ones where the matrix is so large that a level-two cache does not keep it.
 FETCHING_ROWS = 2
 WHOLE_LINES_ROWS = 4  # rows up to which a tile of sixteen columns has registers for sixteen elements of each
@@ -54,9 +53,17 @@ class Tile(Routine):
     """
 
     def __init__(
-        self, name: str, rows: int, vectors: int, width: int, whole: int | None = None, *, packs: bool = False
+        self,
+        name: str,
+        rows: int,
+        vectors: int,
+        width: int,
+        whole: int | None = None,
+        *,
+        packs: bool = False,
+        item: int = 4,
     ):
-        super().__init__(TILE_WORDS, width, name)
+        super().__init__(TILE_WORDS, width, name, item)
         self.rows, self.vectors, self.packs = rows, vectors, packs
         self.always_whole = vectors - 1 if whole is None else whole
         builder, values = self.builder, self.values
@@ -72,7 +79,7 @@ class Tile(Routine):
 
     def fetch(self, address: Any, size: int | None = None, level: int = 1) -> None:
         """Fetch bytes (by default a row of the tile, or a line of b) into a cache: 1 is the nearest."""
-        for offset in range(0, size or 4 * self.vectors * self.width, 64):
+        for offset in range(0, size or self.item * self.vectors * self.width, 64):
             args = [self.at(address, offset, self.i8), self.i32(0), self.i32(4 - level), self.i32(1)]
             self.intrinsic("llvm.prefetch.p0", self.ir.VoidType(), args)
 
@@ -100,11 +107,11 @@ class Tile(Routine):
             lines = self.line(b)
             if self.packs:
                 for v, line in enumerate(lines):
-                    self.write(line, panel, 4 * v * self.width)
-                panel = builder.add(panel, self.number(4 * self.vectors * self.width))
+                    self.write(line, panel, self.item * v * self.width)
+                panel = builder.add(panel, self.number(self.item * self.vectors * self.width))
             self.fetch(builder.add(b, self.ahead))
             for r in range(self.rows):
-                element = builder.load(self.at(builder.add(a[r // 3], steps[r % 3]), 0, self.f32))
+                element = builder.load(self.at(builder.add(a[r // 3], steps[r % 3]), 0, self.real))
                 value = self.spread(element)
                 for v in range(self.vectors):
                     k = r * self.vectors + v
@@ -116,11 +123,11 @@ class Tile(Routine):
         return self.loop(values["count"], start, step)[len(starts) + 2 :]
 
     def line(self, b: Any) -> list[Any]:
-        return [self.read(b, 4 * v * self.width, mask) for v, mask in enumerate(self.masks)]
+        return [self.read(b, self.item * v * self.width, mask) for v, mask in enumerate(self.masks)]
 
     def end(self, sums: list[Any]) -> None:
         """Add what is there, those of further parts and the bias, and write."""
-        size, masks = 4 * self.width, self.masks
+        size, masks = self.item * self.width, self.masks
         places = [(r, v) for r in range(self.rows) for v in range(self.vectors)]
         sums, further = sums[: len(places)], sums[len(places) :]
         sums = self.added(
@@ -158,11 +165,13 @@ class Stream(Tile):
     piece of every line, each from another page of memory.
     """
 
-    def __init__(self, name: str, rows: int, width: int):
-        Routine.__init__(self, TILE_WORDS, width, name)
+    def __init__(self, name: str, rows: int, width: int, item: int = 4):
+        Routine.__init__(self, TILE_WORDS, width, name, item)
         self.rows = rows
         builder, values = self.builder, self.values
-        self.buffer = builder.ptrtoint(builder.alloca(self.ir.ArrayType(self.f32, STREAMED * rows)), self.i64)
+        memory = builder.alloca(self.ir.ArrayType(self.i8, STREAMED * rows))
+        memory.align = CACHE_LINE
+        self.buffer = builder.ptrtoint(memory, self.i64)
         size = STREAMED_LINES // rows
         self.columns(lambda offset, _: [self.store(self.zero, self.place(r, offset)) for r in range(rows)])
         state = self.loop(
@@ -180,7 +189,7 @@ class Stream(Tile):
         steps = [builder.add(a, builder.mul(values["a_k"], self.number(u))) for u in range(lines)]
         rows = [builder.add(values["a"], builder.mul(values["a_row"], self.number(r))) for r in range(self.rows)]
         factors = [
-            [self.spread(builder.load(self.at(builder.add(row, k), 0, self.f32))) for k in steps] for row in rows
+            [self.spread(builder.load(self.at(builder.add(row, k), 0, self.real))) for k in steps] for row in rows
         ]
         starts = [builder.add(b, builder.mul(values["b_step"], self.number(u))) for u in range(lines)]
 
@@ -198,12 +207,12 @@ class Stream(Tile):
                 builder.add(b, builder.mul(values["b_step"], self.number(lines)))]  # fmt: skip
 
     def place(self, row: int, offset: Any) -> Any:
-        return self.builder.add(self.builder.add(self.buffer, self.number(4 * STREAMED * row)), offset)
+        return self.builder.add(self.builder.add(self.buffer, self.number(STREAMED * row)), offset)
 
     def columns(self, piece: Callable[[Any, Any], object]) -> None:
         """`piece(offset, mask)` for each vector of columns."""
         builder, wide = self.builder, self.values["wide"]
-        size = self.number(4 * self.width)
+        size = self.number(self.item * self.width)
 
         def body(state: list[Any]) -> list[Any]:
             piece(state[0], None)
@@ -240,22 +249,29 @@ class TurnedTile(Tile):
             apart, these share a set of the nearest cache.
     """
 
-    def __init__(self, name: str, rows: int, groups: int, width: int, parts: int = 1):
+    def __init__(self, name: str, rows: int, groups: int, width: int, parts: int = 1, item: int = 4):
         self.parts = parts  # of the sum, that are computed at a time
-        super().__init__(name, rows, groups, width)
+        self.block, self.run = (
+            block_of(item),
+            CACHE_LINE // item,
+        )  # elements of a column that are turned, and read, at a time
+        super().__init__(name, rows, groups, width, item=item)
 
     def write_body(self) -> None:
         self.masks = [None] * self.vectors
         self.end(self.sums())
 
     def fetch_next(self, offset: Any) -> None:
-        """Fetch a column of each group of the next tile: the first while the elements from 0 on are turned, RUN at a time."""
+        """Fetch a column of each group of the next tile, or a part of one: the first while the elements from 0 on are turned."""
         builder = self.builder
-        number = builder.udiv(offset, self.number(4 * RUN))
+        number = builder.lshr(offset, self.number(CACHE_LINE.bit_length() - 1))
+        pieces = DEPTH // self.run // self.width
+        size = self.item * DEPTH * self.parts // pieces
+        column, piece = builder.udiv(number, self.number(pieces)), builder.urem(number, self.number(pieces))
         for g in range(self.vectors):
-            column = builder.add(number, self.number(self.width * (self.vectors + g)))
-            address = builder.add(self.values["b"], builder.mul(column, self.values["b_step"]))
-            self.fetch(address, 4 * DEPTH * self.parts, level=2)
+            to = builder.add(column, self.number(self.width * (self.vectors + g)))
+            address = builder.add(self.values["b"], builder.mul(to, self.values["b_step"]))
+            self.fetch(builder.add(address, builder.mul(piece, self.number(size))), size, level=2)
 
     def columns(self) -> Callable[[int, Any], list[Any]]:
         """A function that gives the addresses of a group's columns at an offset."""
@@ -283,14 +299,16 @@ class TurnedTile(Tile):
         triples = [builder.add(values["a"], builder.mul(triple, self.number(g))) for g in range(-(-self.rows // 3))]
 
         def lines(group: int, offset: Any, half: int, mask: Any = None) -> list[Any]:
-            """Lines of a group's columns, for half of sixteen elements of each from an offset on, or those of a mask."""
-            addresses = columns(group, builder.add(offset, self.number(4 * BLOCK * half)))
-            return (turned_halves if self.width == LANES else turned)(self, addresses, mask=mask)
+            """Lines of a group's columns, for half of a cache line of each from an offset on, or those of a mask."""
+            addresses = columns(group, builder.add(offset, self.number(self.item * self.block * half)))
+            return (turned_halves if self.width > self.block else turned)(self, addresses, mask=mask)
 
         def both(group: int, offset: Any) -> list[list[Any]]:
             """What both halves of `lines` are made of, a cache line after the other: columns may share a set of the cache."""
-            low, high = (columns(group, builder.add(offset, self.number(4 * BLOCK * half))) for half in range(2))
-            pairs = [[pair_of_halves(self, half, k) for half in (low, high)] for k in range(BLOCK)]
+            low, high = (
+                columns(group, builder.add(offset, self.number(self.item * self.block * half))) for half in range(2)
+            )
+            pairs = [[pair_of_halves(self, half, k) for half in (low, high)] for k in range(self.block)]
             self.keep_order()
             return [list(half) for half in zip(*pairs, strict=True)]
 
@@ -299,46 +317,46 @@ class TurnedTile(Tile):
             for u, line in enumerate(lines, first):
                 for r in range(self.rows):
                     address = builder.add(rows[r // 3], steps[r % 3])
-                    value = self.spread(builder.load(self.at(address, 4 * u, self.f32)))
+                    value = self.spread(builder.load(self.at(address, self.item * u, self.real)))
                     k = (part * self.rows + r) * self.vectors + group
                     sums[k] = self.fma(value, line, sums[k])
 
         def step_of(state: list[Any]) -> list[Any]:
             offset, *sums = state
             rows, sums = sums[: len(triples)], sums[len(triples) :]
-            if self.rows <= FETCHING_ROWS and self.width == LANES:
+            if self.rows <= FETCHING_ROWS and self.width > self.block:
                 with builder.if_then(builder.icmp_signed("!=", values["panel"], self.number(0))):
                     self.fetch_next(offset)
             for part, g in itertools.product(range(self.parts), range(self.vectors)):
-                at = builder.add(offset, self.number(4 * DEPTH * part))
-                halves = both(g, at) if self.rows <= WHOLE_LINES_ROWS and self.width == LANES else None
+                at = builder.add(offset, self.number(self.item * DEPTH * part))
+                halves = both(g, at) if self.rows <= WHOLE_LINES_ROWS and self.width > self.block else None
                 for half in range(2):
                     found = lines(g, at, half) if halves is None else turned_pairs(self, halves[half])
-                    products(rows, DEPTH * part + BLOCK * half, sums, g, found, part)
+                    products(rows, DEPTH * part + self.block * half, sums, g, found, part)
                     self.keep_order()
-            after = [builder.add(each, self.number(4 * RUN)) for each in (offset, *rows)]
+            after = [builder.add(each, self.number(CACHE_LINE)) for each in (offset, *rows)]
             return [*after, *sums]
 
         start = [self.number(0), *triples, *[self.zero] * (self.rows * self.vectors * self.parts)]
         count = values["count"] if self.parts == 1 else self.number(DEPTH)
-        offset, *state = self.loop(builder.lshr(count, self.number(RUN.bit_length() - 1)), start, step_of)
+        offset, *state = self.loop(builder.lshr(count, self.number(self.run.bit_length() - 1)), start, step_of)
         if self.parts > 1:
             return state[len(triples) :]
-        rest = builder.and_(values["count"], self.number(RUN - 1))
-        memory = builder.alloca(self.ir.ArrayType(self.f32, RUN * self.width * self.vectors))
+        rest = builder.and_(values["count"], self.number(self.run - 1))
+        memory = builder.alloca(self.ir.ArrayType(self.real, self.run * self.width * self.vectors))
         memory.align = 64
-        buffer, size = builder.ptrtoint(memory, self.i64), 4 * self.width * self.vectors
+        buffer, size = builder.ptrtoint(memory, self.i64), self.item * self.width * self.vectors
         with builder.if_then(builder.icmp_signed(">", rest, self.number(0))):
             for g, half in itertools.product(range(self.vectors), range(2)):
                 for k, line in enumerate(lines(g, offset, half, self.mask_of_half(rest, half))):
-                    self.write(line, buffer, (BLOCK * half + k) * size + 4 * self.width * g)
+                    self.write(line, buffer, (self.block * half + k) * size + self.item * self.width * g)
 
         def single(state: list[Any]) -> list[Any]:
             line, *sums = state
             rows, sums = sums[: len(triples)], sums[len(triples) :]
             for g in range(self.vectors):
-                products(rows, 0, sums, g, [self.read(line, 4 * self.width * g)])
-            after = [builder.add(each, self.number(4)) for each in rows]
+                products(rows, 0, sums, g, [self.read(line, self.item * self.width * g)])
+            after = [builder.add(each, self.number(self.item)) for each in rows]
             return [builder.add(line, self.number(size)), *after, *sums]
 
         return self.loop(rest, [buffer, *state], single)[1 + len(triples) :]
@@ -349,11 +367,11 @@ class TurnedTile(Tile):
         self.builder.asm(kind, "", "~{memory}", [], True)
 
     def mask_of_half(self, stop: Any, half: int) -> Any:
-        """Which of the numbers of half of sixteen elements are below `stop`."""
-        if self.width == BLOCK:
-            return self.mask(stop, half * BLOCK)
+        """Which of the numbers of half of a cache line are below `stop`."""
+        if self.width == self.block:
+            return self.mask(stop, half * self.block)
         mask = self.mask(stop)
-        return shuffle(self, mask, mask, list(range(half * BLOCK, (half + 1) * BLOCK)))
+        return shuffle(self, mask, mask, list(range(half * self.block, (half + 1) * self.block)))
 
 
 class LastTurnedTile(TurnedTile):
@@ -375,16 +393,16 @@ class LastTurnedTile(TurnedTile):
 
 
 Part = tuple[str, int, int]  # the kind, and of a tile the rows and vectors
-WRITERS: dict[str, Callable[[str, int, int, int], Routine]] = {
-    "lines": Tile,
-    "last_lines": lambda name, rows, vectors, width: Tile(name, rows, vectors, width, 0),
-    "packing": lambda name, rows, vectors, width: Tile(name, rows, vectors, width, 0, packs=True),
-    "columns": TurnedTile,
-    "last_columns": LastTurnedTile,
-    "columns_in_parts": functools.partial(TurnedTile, parts=PARTS_AT_ONCE),
-    "last_columns_in_parts": functools.partial(LastTurnedTile, parts=PARTS_AT_ONCE),
-    "stream": lambda name, rows, vectors, width: Stream(name, rows, width),
-    "pack_columns": lambda name, rows, vectors, width: Columns(vectors * width, width, name),
+WRITERS: dict[str, Callable[[str, int, int, int, int], Routine]] = {
+    "lines": lambda name, rows, vectors, width, item: Tile(name, rows, vectors, width, item=item),
+    "last_lines": lambda name, rows, vectors, width, item: Tile(name, rows, vectors, width, 0, item=item),
+    "packing": lambda name, rows, vectors, width, item: Tile(name, rows, vectors, width, 0, packs=True, item=item),
+    "columns": lambda *sizes: TurnedTile(*sizes[:4], item=sizes[4]),
+    "last_columns": lambda *sizes: LastTurnedTile(*sizes[:4], item=sizes[4]),
+    "columns_in_parts": lambda *sizes: TurnedTile(*sizes[:4], PARTS_AT_ONCE, sizes[4]),
+    "last_columns_in_parts": lambda *sizes: LastTurnedTile(*sizes[:4], PARTS_AT_ONCE, sizes[4]),
+    "stream": lambda name, rows, vectors, width, item: Stream(name, rows, width, item),
+    "pack_columns": lambda name, rows, vectors, width, item: Columns(vectors * width, width, name, item=item),
 }
 MOST = max(MOST_ROWS.values())
 PARTS: list[Part] = [
@@ -392,7 +410,7 @@ PARTS: list[Part] = [
     *[("lines", rows + 1, 1) for rows in range(MOST_ROWS_OF_ONE)],
     *dict.fromkeys((kind, *each) for kind, sizes in (("lines", WIDE), ("last_lines", WIDE), ("columns", TURNED))
                    for each in itertools.chain(*[by_rows.items() for by_rows in sizes.values()])),
-    *[("last_columns", rows, 1) for rows in TURNED[LANES]], *[("stream", rows, 0) for rows in STREAMS[BLOCK]],
+    *[("last_columns", rows, 1) for rows in TURNED[LANES]], *[("stream", rows, 0) for rows in STREAMS[8]],
     ("columns_in_parts", 1, 1), ("last_columns_in_parts", 1, 1), ("pack_columns", 0, 1), ("pack_columns", 0, 2),
 ]  # fmt: skip
 PLACES = {part: place for place, part in enumerate(PARTS, 1)}  # in the table; 0: none
@@ -400,15 +418,15 @@ COUNT = len(PARTS)
 
 
 class Parts:
-    """The parts for vectors of `width` floats.
+    """The parts for vectors of `width` floats, and matrices of elements of `item` bytes: float32 or float64.
 
     Attributes:
         table: for machine code, the address of words: whether any part is required, the parts' addresses, which are required.
         required: bytes of the table, the first of which is not 0 if any part is required.
     """
 
-    def __init__(self, width: int):
-        self.width, self.required = width, bytearray(8 * (1 + 2 * COUNT))
+    def __init__(self, width: int, item: int = 4):
+        self.width, self.item, self.required = width, item, bytearray(8 * (1 + 2 * COUNT))
         self._words = (ctypes.c_int64 * (1 + 2 * COUNT)).from_buffer(self.required)
         self.table = ctypes.addressof(self._words)
 
@@ -422,8 +440,9 @@ class Parts:
         words[0] = 0
         for place, (kind, rows, vectors) in enumerate(PARTS, 1):
             if words[COUNT + place] and not words[place]:
-                name = f"direct_{kind}_{rows}x{vectors}x{self.width}"
-                write = lambda: WRITERS[kind](FUNCTION, rows, vectors, self.width).module  # noqa: B023, E731
+                numbers = self.width * 4 // self.item
+                name = f"direct_{kind}_{rows}x{vectors}x{numbers}x{self.item}"
+                write = lambda: WRITERS[kind](FUNCTION, rows, vectors, numbers, self.item).module  # noqa: B023, E731
                 [words[place]] = linked(name, [FUNCTION], write)
 
 

@@ -247,28 +247,32 @@ def shuffle(routine: Routine, a: Any, b: Any, places: list[int]) -> Any:
 
 
 def turned_halves(routine: Routine, addresses: list[Any], mask: Any = None) -> list[Any]:
-    """Eight vectors, the lines of sixteen columns of eight floats at these addresses; zeros where a mask is not set.
+    """Eight vectors, the lines of sixteen columns of eight floats at these addresses; zeros where a mask is not set. Of float64
+    four, of eight columns of four numbers.
 
     Halves of vectors are loaded, as more inserts and fewer shuffles would take longer beside other instructions.
     """
-    return turned_pairs(routine, [pair_of_halves(routine, addresses, k, mask) for k in range(BLOCK)])
+    pairs = range(block_of(routine.item))
+    return turned_pairs(routine, [pair_of_halves(routine, addresses, k, mask) for k in pairs])
 
 
 def pair_of_halves(routine: Routine, addresses: list[Any], number: int, mask: Any = None) -> Any:
-    """Of eight vectors that `turned_pairs` takes one: eight floats of two of sixteen columns."""
-    first = number % 4 + BLOCK * (number // 4)
-    low, high = (elements_at(routine, addresses[k], 0, BLOCK, mask=mask) for k in (first, first + 4))
-    return shuffle(routine, low, high, list(range(2 * BLOCK)))
+    """Of the vectors that `turned_pairs` takes one: half a vector of each of two columns."""
+    block, part = block_of(routine.item), 16 // routine.item
+    first = number % part + block * (number // part)
+    low, high = (elements_at(routine, addresses[k], 0, block, mask=mask) for k in (first, first + part))
+    return shuffle(routine, low, high, list(range(2 * block)))
 
 
 def turned_pairs(routine: Routine, joined: list[Any]) -> list[Any]:
     """`turned_halves`, of what has been read."""
-    quads = turned_parts(routine, joined[:4]), turned_parts(routine, joined[4:])
+    block, part = block_of(routine.item), 16 // routine.item
+    parts = turned_parts(routine, joined[:part]), turned_parts(routine, joined[part:])
     lines = []
-    for start in (0, 4):  # of the parts of a half
-        first = [*range(start, start + 4), *range(start + BLOCK, start + BLOCK + 4)]
-        places = [*first, *[2 * BLOCK + place for place in first]]
-        lines += [shuffle(routine, a, b, places) for a, b in zip(*quads, strict=True)]
+    for start in (0, part):  # of the parts of a half
+        first = [*range(start, start + part), *range(start + block, start + block + part)]
+        places = [*first, *[2 * block + place for place in first]]
+        lines += [shuffle(routine, a, b, places) for a, b in zip(*parts, strict=True)]
     return lines
 
 

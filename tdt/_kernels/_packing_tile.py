@@ -10,7 +10,7 @@ from typing import Any
 from tdt._kernels._native import linked
 from tdt._kernels._tile import FUNCTION, WORDS, Emitter, Shape
 
-AHEAD = 8  # lines by which b is fetched in advance: a processor does not foresee lines in pages of their own
+AHEAD = 24  # lines by which b is fetched in advance: a processor does not foresee lines in pages of their own
 
 
 def packing_address(left: str, shape: Shape) -> int:

@@ -75,7 +75,7 @@ THREE_VECTORS = {
     8: range(0),
     16: range(33, 49),
 }  # columns that a packed product's tile has, where those of `_direct` have two
-ROWS_OF_THREE_VECTORS = 32
+ROWS_OF_THREE_VECTORS = {4: 32, 8: 128}  # by the bytes of an element
 SMALL = 1 << 20
 # Elements of the right operand that stay in a cache when lines are read in pieces, as `_direct` does.
 CACHED = {8: 1 << 19, 16: 1 << 21}
@@ -316,7 +316,7 @@ class Plan:
         entry, start: the kernel, and its packed arguments but the addresses of arrays.
         summed: whether a result of bfloat16 needs memory for its sums.
         references: what the arguments point into.
-        parts: of `_direct`, if it is that code, which takes float32 alone: some may be required afterwards.
+        parts: of `_direct`, if it is that code, which takes no bfloat16: some may be required afterwards.
         shared: whether several threads compute it.
         alone: computes a result of that dtype on the calling thread, see `planned`; None where it is shared or operands copied.
     """
@@ -344,9 +344,10 @@ class Plan:
     def prepare_direct(self, words: list[int], pieces: int, threads: int, work: int) -> None:
         """Set all else, for the code of `_direct`. words: of its plan. work: multiply-adds."""
         plan = np.array(words, np.int64)
-        self.parts = _direct.parts()
+        item = self.dtype.itemsize
+        self.parts = _direct.parts(item=item)
         references = plan, np.frombuffer(self.parts.required, np.uint8)
-        self._prepare(_direct.pieces(), (plan, self.parts.table), 4, pieces, threads, work, references)
+        self._prepare(_direct.pieces(item=item), (plan, self.parts.table), 4, pieces, threads, work, references)
 
     def _prepare(
         self,
@@ -394,7 +395,7 @@ def product(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, dtype:
     sizes = FLOATS if a.dtype is b.dtype is FLOAT32 else (a.itemsize, b.itemsize)
     plan = _plan(a.shape, a.strides, b.shape, b.strides, THREADS.count, sizes)
     rounds = dtype is not None and dtype is not plan.dtype
-    if plan.parts is not None and (rounds or sizes != FLOATS):
+    if plan.parts is not None and (rounds or 2 in sizes):
         return narrow(product(*widen((a, b, bias))), dtype or FLOAT32)
     if bias is not None:
         bias = np.ascontiguousarray(bias if bias.dtype is plan.dtype else widen((bias,))[0])
@@ -516,7 +517,7 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
         down, across = -(-m // rows), -(-n // columns)
         (_, a_outer, b_outer), (inner, a_inner, b_inner) = stacks
         words = [inner, down, across, rows, columns, a_outer, a_inner, *a_strides[-2:], b_outer, b_inner, *b_strides[-2:],
-                 4 * m * n, 4 * n, m, n, k]  # fmt: skip
+                 item * m * n, item * n, m, n, k]  # fmt: skip
         plan.prepare_direct(words, count * down * across, threads, work)
         return plan
     left = Operand(stacks[0][1], stacks[1][1], *_lines(a_shape, a_strides, sizes[0]), sizes[0])
@@ -561,23 +562,30 @@ def _is_direct(count: int, product: tuple[int, int, int], a: tuple[int, int], b:
                sizes: tuple[int, int]) -> bool:  # fmt: skip
     """Whether `_direct` computes `count` products, by rows, columns and products of a sum, the strides of the matrices and the
     bytes of their elements."""
-    if sizes[0] == 8:
-        return False
-    (m, n, k), width = product, vector_width()
+    (m, n, k), width, item = product, vector_width(), max(sizes[0], 4)
     left, right = a[1] == sizes[0], b[1] == sizes[1]  # whether rows are contiguous
     few = FEW_ROWS_OF_COLUMNS[width] if left and not right and b[0] == sizes[1] else FEW_ROWS
-    if n in THREE_VECTORS[width] and m >= ROWS_OF_THREE_VECTORS:
+    floats = n * item // 4  # that fill as many vectors as the columns
+    if floats in THREE_VECTORS[width] and m >= ROWS_OF_THREE_VECTORS[item]:
         return False
-    if n == 1 or m <= few or m * n * k < SMALL or (right and k == 1) or _direct.is_narrow(m, n, k, a, b[0], width):
+    if (
+        n == 1
+        or m <= few
+        or m * n * k < SMALL
+        or (right and k == 1)
+        or _direct.is_narrow(m, n, k, a, b[0], width, item)
+    ):
         return True
     if right and not left and _few_columns(m, n, k):
         return False
     if right:
-        most = FEW_ROWS_OF_PAIRS[width] if n <= 2 * width and k > SHALLOW else FEW_ROWS_OF_LINES[width][k > SHALLOW]
-        short = m < MOST_ROWS[width] or (m <= most and n * k <= CACHED[width])
-        cached = m <= ROWS_OF_FEW_COLUMNS[width] if left else count * m * n * k <= SIZE_OF_FEW_COLUMNS[width]
-        return short or (n <= FEW_COLUMNS[width][not left] and cached)
-    return m <= ROWS_BETWEEN and 10 * part_size(m, 1, width) > 11 * m
+        most = (
+            FEW_ROWS_OF_PAIRS[width] if floats <= 2 * width and k > SHALLOW else FEW_ROWS_OF_LINES[width][k > SHALLOW]
+        )
+        short = m <= MOST_ROWS[width] or (m <= most and floats * k <= CACHED[width] * 4 // item)
+        cached = m <= ROWS_OF_FEW_COLUMNS[width] if left else count * m * floats * k <= SIZE_OF_FEW_COLUMNS[width]
+        return short or (floats <= FEW_COLUMNS[width][not left] and cached)
+    return m <= ROWS_BETWEEN and 10 * part_size(m, 1, width * 4 // item) > 11 * m
 
 
 def _few_columns(m: int, n: int, k: int) -> bool:

@@ -43,9 +43,9 @@ def packed(monkeypatch):
     product_cpu._plan.cache_clear()
 
 
-def direct(width: int | None = None) -> tuple:
-    """The functions of `_direct`, which compile what they require and check that they give the same bits with it."""
-    parts = _direct.parts(width)
+def direct(width: int | None = None, item: int = 4) -> tuple:
+    """The functions of `_direct` for elements of `item` bytes, which compile what they require and check that the bits stay."""
+    parts = _direct.parts(width, item)
 
     def checked(ufunc):
         def call(*operands, **how):
@@ -57,7 +57,7 @@ def direct(width: int | None = None) -> tuple:
 
         return call
 
-    plain, biased = _direct.ufuncs(width)
+    plain, biased = _direct.ufuncs(width, item)
     return checked(plain), checked(biased)
 
 
@@ -147,7 +147,7 @@ def test_a_product_of_one_thread_is_a_new_contiguous_array_of_the_stack():
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 4])
 def test_long_lines_read_along_their_whole_length_have_the_same_bits(rows, packed):
-    for columns, depth in ((1030, DEPTH + 1), (2 * STREAMED + 3, 2 * DEPTH + 1)):
+    for columns, depth in ((1030, DEPTH + 1), (STREAMED // 2 + 3, 2 * DEPTH + 1)):
         a, b = matrices(rows, columns, depth)
         bias = np.arange(columns, dtype=np.float32)
         for width in (8, 16):

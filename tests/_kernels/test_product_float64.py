@@ -1,4 +1,4 @@
-"""Our own products of float64: one value for an element of large matrices, whatever the layout and the number of threads."""
+"""Our own products of float64: one value for an element, whatever the size, the layout and the number of threads."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 import tdt
 from tdt import _kernels
 from tdt._kernels import _pool, product_cpu
-from tdt._kernels._conditions import LARGE_DOUBLE, vectors_of_eight
+from tdt._kernels._conditions import vectors_of_eight
 from tdt._kernels._tile import choose_with_edge
 from tdt._kernels.product_cpu import DEPTH, product
 from tests._kernels.guarded import at_the_end
-from tests._kernels.test_product_cpu import SIZES, orders
+from tests._kernels.test_product_cpu import SIZES, direct, orders
 from tests.helpers import require_torch
 
 in_tiles = pytest.mark.skipif(not _kernels.enabled() or not vectors_of_eight(), reason="NumPy multiplies")
@@ -42,17 +42,35 @@ def close(found: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_every_memory_order_and_number_of_threads_has_the_same_bits(size, monkeypatch):
+def test_every_memory_order_number_of_threads_and_form_has_the_same_bits(size, monkeypatch):
     monkeypatch.setattr(product_cpu, "GRAIN", 1 << 10)
     a, b = matrices(*size)
     bias = np.random.default_rng(3).normal(size=2 * size[1])[::2]
     expected = product(a, b)
     close(expected, a, b)
-    for left in orders(a):
-        for threads, right in zip((1, 2, 3, 4, 1, 2), orders(b), strict=True):
-            _pool.set_num_threads(threads)
-            np.testing.assert_array_equal(product(left, right), expected)
-            np.testing.assert_array_equal(product(left, right, bias), expected + bias)
+    small, biased = direct(item=8)
+    for form in ("direct", "packed"):
+        if form == "packed":
+            monkeypatch.setattr(product_cpu, "_is_direct", lambda *sizes: False)
+        for left in orders(a):
+            for threads, right in zip((1, 2, 3, 4, 1, 2), orders(b), strict=True):
+                _pool.set_num_threads(threads)
+                np.testing.assert_array_equal(product(left, right), expected)
+                np.testing.assert_array_equal(product(left, right, bias), expected + bias)
+                np.testing.assert_array_equal(small(left, right), expected)
+        product_cpu._plan.cache_clear()
+    np.testing.assert_array_equal(biased(a, b, bias), expected + bias)
+
+
+@pytest.mark.parametrize(
+    "size", [(1, 1100, 520), (2, 2100, DEPTH + 1), (4, 600, 40), (3, 13, 300), (5, 22, 2 * DEPTH + 9), (12, 40, 70)]
+)
+def test_few_rows_have_the_same_bits_in_vectors_of_four_and_eight(size, monkeypatch):
+    a, b = matrices(*size)
+    expected = product(a, b)
+    for width, right in itertools.product((8, 16), (b, np.ascontiguousarray(b.T).T)):
+        np.testing.assert_array_equal(direct(width, 8)[0](at_the_end(a), right), expected)
+    np.testing.assert_array_equal(direct(item=8)[0](a, at_the_end(b.T.copy()).T), expected)
 
 
 @pytest.mark.parametrize("size", [(40, 70, DEPTH + 9), (60, 100, 20), (30, 250, 80), (8, 300, 2 * DEPTH)])
@@ -121,23 +139,16 @@ def test_errors_are_at_most_three_times_pytorchs():
 
 
 @in_tiles
-def test_large_matrices_alone_are_computed_in_tiles(monkeypatch):
-    calls = []
-    spy = lambda *args: calls.append((args[0].shape, args[1].shape)) or product(*args)  # noqa: E731
-    monkeypatch.setattr("tdt._kernels._arrays._large_product", spy)
-    x = tdt.randn(LARGE_DOUBLE // 1024, 32, dtype=tdt.float64)
-    y = tdt.randn(32, 32, dtype=tdt.float64)
+def test_a_part_of_a_matrix_and_a_vector_have_the_same_bits_through_every_call():
+    a, b = (tdt.from_numpy(x) for x in matrices(130, 140, 120))
+    whole = a @ b
     with tdt.no_grad():
-        x @ y, x.requires_grad_() @ y
-    x @ y, tdt.nn.functional.linear(x[None], y)
-    assert calls == [((64, 32), (32, 32))] * 4
-    calls.clear()
-    for small in (
-        x[:63] @ y,
-        x[:1] @ tdt.randn(32, 4096, dtype=tdt.float64),
-        x.flatten() @ tdt.ones(2048, 64).double(),
-    ):
-        assert small.requires_grad and calls == []
+        for rows, columns in ((1, 140), (3, 7), (130, 1), (40, 50)):
+            for x in (a, a.clone().requires_grad_()):
+                assert tdt.equal(x[:rows] @ b[:, :columns], whole[:rows, :columns])
+                assert tdt.equal(tdt.nn.functional.linear(x[:rows], b.T[:columns]), whole[:rows, :columns])
+        assert tdt.equal(a @ b[:, 3], whole[:, 3]) and tdt.equal(a[5] @ b, whole[5])
+        assert tdt.equal(tdt.bmm(a[None, :9], b[None])[0], whole[:9])
 
 
 @in_tiles
