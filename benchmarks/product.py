@@ -8,11 +8,10 @@ Shapes are those of linear layers and their gradients in transformers, MLPs, ima
 recommenders, of attention's and other stacks of products, and of products with few rows or columns. Each alternates with
 PyTorch's; its figure is the median of the ratios, above 1 where tdt is faster.
 
-On an Intel Xeon with AVX-512 and AMX, on one thread beside other programs, 720 shapes (seeds 5150, 12021, 31337, 81818, 271828)
-are 1.13 to 1.2 times as fast; 12 % lie below 0.95 and 2 % below 0.85. Slowest there: two to four rows with the weights of a
-linear layer, which turn them and sum in order (0.6 to 0.95), one to four with weights that no level-two cache keeps (0.65 to 1),
-and products of so few rows and columns that they fill a part of a vector (0.4 to 0.6). With AVX2 alone, both libraries take as
-long: 1.02, and 10 % below 0.85.
+On an Intel Xeon with AVX-512 and AMX, on one thread beside other programs, 240 shapes (seeds 31337, 90909 and 424242) are 1.07 to
+1.18 times as fast; 16 % lie below 0.95 and 3 % below 0.85. In float64, 160 shapes (seeds 5150 and 424243) are 1.05 to 1.10 times
+as fast, 21 % lie below 0.95 and 4 % below 0.85. Slowest there: one or two rows with a linear layer's weights that no level-two
+cache keeps (0.6 to 0.9), and two or three rows with weights of some hundred inputs (0.7 to 0.9).
 
 On an AMD EPYC of Zen 5, on one thread beside other programs, 900 shapes (seeds 770001, 770002 and 770003) are 2.1 to 2.2 times as
 fast, 0.7 % lie below 0.95 and one below 0.85. On one of Zen 4, 240 shapes (seeds 9911 and 60607) are 1.29 to 1.38 times as fast,

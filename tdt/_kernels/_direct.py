@@ -57,6 +57,7 @@ LONG, MANY = 1 << 12, 1 << 17  # bytes from a line that is streamed to the next,
 # multiply-adds for an element than DEEP.
 NARROW = {8: ((8, 8), (4, 16), (8, 8)), 16: ((12, 32), (12, 32), (16, 32))}
 DEEP = 32
+TURNED_ROWS = 16  # of the result, that are written together when it is turned
 TURNED_SIZE = 1 << 14  # bytes of it that are computed before they are turned
 # In vectors of eight, one row reads sixteen columns at a time if the matrix has fewer bytes, and if columns do not lie a
 # multiple of so many bytes apart, where they share a set of the nearest cache.
@@ -106,7 +107,7 @@ def _direct(width: int, item: int) -> str:
             _call(code, ROWS, [b.get(), row.get(), step.get(), word["a"] + i * word["a_row"], word["a_k"], word["a_row"],
                                scratch, item * high, n, high, k, 0, word["table"]])  # fmt: skip
             turn_back(code, lambda *words: _call(code, TURN, words), (scratch, high), (n, high),
-                      (c + i * pitch, pitch // item), word["bias"], item)  # fmt: skip
+                      (c + i * pitch, pitch // item), word["bias"], item, block_of(item))  # fmt: skip
 
     code.choose(narrow, turned, lambda: _call(code, ROWS, list(word.values())))
     head = f"define void @{NAME}({', '.join(f'i64 %{name}' for name in WORDS)}) {{\nentry:"
@@ -128,15 +129,18 @@ def is_narrow(m: int, n: int, k: int, strides: tuple[int, int], step: int, width
 
 
 def turn_back(code: Code, turn: Callable[..., None], source: tuple, sizes: tuple, out: tuple, bias: Value,
-              item: int = 4) -> None:  # fmt: skip
+              item: int, block: int) -> None:  # fmt: skip
     """Turn rows of a transposed product into columns of the result, and add the bias.
 
+    Some rows of the result are written from one end to the other: more would not stay in the nearest cache until a line of it
+    is full.
+
     Args:
-        turn: a call of `turner`'s function. source, out: address, and elements from row to row. sizes: rows and columns of
-            the source. bias: its address, or 0. item: bytes of an element.
+        turn: a call of `turner`'s function, for `block`. source, out: address, and elements from row to row. sizes: rows and
+            columns of the source. bias: its address, or 0. item: bytes of an element.
     """
     (start, pitch), (height, wide) = source, sizes
-    kind, block = KINDS[item], block_of(item)
+    kind = KINDS[item]
     with code.when(bias != 0), code.loop(0, height) as i:
         row, value = code.cast(start + item * i * pitch, "ptr"), code.load(kind, code.cast(bias, "ptr"), i)
         whole = wide // block * block
@@ -144,8 +148,9 @@ def turn_back(code: Code, turn: Callable[..., None], source: tuple, sizes: tuple
             code.store(code.load(kind, row, j, block) + code.splat(value, block), row, j)
         with code.loop(whole, wide) as j:
             code.store(code.load(kind, row, j) + value, row, j)
-    with code.loop(0, height, block) as i:
-        turn(start + item * i * pitch, pitch, wide, out[0] + item * i, out[1], code.minimum(height - i, block))
+    with code.loop(0, wide, TURNED_ROWS) as j, code.loop(0, height, block) as i:
+        turn(start + item * (i * pitch + j), pitch, code.minimum(wide - j, TURNED_ROWS), out[0] + item * (j * out[1] + i),
+             out[1], code.minimum(height - i, block))  # fmt: skip
 
 
 class Rows:

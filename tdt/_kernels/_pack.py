@@ -48,9 +48,13 @@ def packer(form: str, columns: int, width: int, half: bool = False, item: int = 
     return linked(name, [FUNCTION], lambda: written(columns, width, half=half, item=item).module)[0]
 
 
-def turner(item: int = 4) -> int:
-    """The address of a function, for `pack`: element k of column i < high ≤ `block_of(item)` goes to out[k · pitch + i]."""
-    return linked(f"turn_{item}", [FUNCTION], lambda: Columns(0, block_of(item), item=item).module)[0]
+def turner(item: int = 4, block: int = 0) -> int:
+    """The address of a function, for `pack`: element k of column i < high ≤ block goes to out[k · pitch + i].
+
+    block: `block_of(item)` (also for 0), or the numbers of a vector.
+    """
+    block = block or block_of(item)
+    return linked(f"turn_{block}x{item}", [FUNCTION], lambda: Columns(0, block, item=item).module)[0]
 
 
 class Source(Routine):
@@ -139,7 +143,7 @@ class Columns(Source):
 
     def __init__(self, columns: int, width: int, name: str = FUNCTION, half: bool = False, item: int = 4):
         least = block_of(item)
-        self.block = width if columns and columns % width == 0 and width > least else least
+        self.block = width if columns % width == 0 and width > least else least
         super().__init__(WORDS, self.block, half, name, item)
         builder, values = self.builder, self.values
         self.line = self.number(item * columns) if columns else self.bytes_of(values["pitch"])
@@ -158,9 +162,9 @@ class Columns(Source):
 
             self.loop(panels, [self.number(0), values["out"]], panel)
         else:
-            full = builder.icmp_signed(">=", values["high"], self.number(least))
+            full = builder.icmp_signed(">=", values["high"], self.number(self.block))
             with builder.if_else(full) as (yes, no):
-                for branch, lanes in ((yes, least), (no, 0)):
+                for branch, lanes in ((yes, self.block), (no, 0)):
                     with branch:
                         self.group(self.number(0), values["out"], lanes)
         builder.ret_void()

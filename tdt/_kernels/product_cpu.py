@@ -42,7 +42,7 @@ from tdt._kernels._packing_tile import packing_address
 from tdt._kernels._planned import planned
 from tdt._kernels._pool import parallel
 from tdt._kernels._threads import THREADS
-from tdt._kernels._tile import address, call, choose_for, choose_with_edge, edge
+from tdt._kernels._tile import address, call, choose_for, choose_with_edge, edge, width_of
 
 DEPTH = 256  # products that are summed in registers; with a panel of 16 columns, half of a level-one cache
 LONGEST = (
@@ -64,6 +64,8 @@ FEW_PANELS = 4  # panels of columns up to which the left operand is read where i
 # tile's rows, or of more if the lines stay in a cache, and of few columns, unless very many rows meet them; where its columns
 # are, of rows that fill vectors badly, as those of the transposed product would be. Some by the floats of a vector.
 FEW_ROWS, ROWS_BETWEEN = 4, 64
+# Sums from which on rows fill vectors well enough, if they are more than turned columns meet in place (by bytes of an element).
+LONG_SUM, ROWS_TURNED_IN_PLACE = {8: 1 << 62, 16: 512}, {4: 12, 8: 7}
 FEW_ROWS_OF_COLUMNS = {8: 8, 16: 4}  # where the columns of the right operand, and rows of the left one, are contiguous
 FEW_ROWS_OF_LINES = {8: (12, 12), 16: (48, 96)}  # of a shallow sum, of others
 FEW_ROWS_OF_PAIRS = {8: 12, 16: 128}  # of others with up to two vectors of columns
@@ -85,7 +87,7 @@ TURNED_ROWS = 128  # rows of the left operand up to which the transposed product
 # Columns of the right one with which it is where lines are contiguous in both, by the floats of a vector, and rows at most: the
 # left one is then packed by the tiles, or in wide panels.
 TURNED_COLUMNS, MOST_TURNED = {8: range(17, 65), 16: range(0)}, 512
-TURN_BACK = 1.5  # the time to turn an element of its result, in those to pack one
+TURN_BACK = 2.5  # the time to turn an element of its result, in those to pack one
 TURNED_SIZE = 1 << 16  # floats of a piece of it, which is computed in scratch memory
 RIGHT_SIZE, LEFT_SIZE = DEPTH * (COLUMNS + 128), DEPTH * (ROWS + 64)  # floats of what is packed at a time
 TILES_PACK = (
@@ -152,7 +154,7 @@ def _pieces(code: Code, first: Value, last: Value, arguments: list[Value], item:
         with code.when(turns):
             turn = functools.partial(call, code, plan[TURN])
             _direct.turn_back(code, turn, (turned, pitch), (height, plan[N]), (c_piece + item * low, plan[PITCH]),
-                              _bias_of(bias == 0, bias, low, item), item)  # fmt: skip
+                              _bias_of(bias == 0, bias, low, item), item, width_of(item))  # fmt: skip
             if item == 4:
                 with code.when(half_all != 0):
                     to = half_all + (matrix * plan[C_NEXT] >> 1) + 2 * low
@@ -550,7 +552,7 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
         left.outer, left.inner, left.line, left.k, left.step(), right.outer, right.inner, right.line, right.k, right.step(),
         item * m * n, pitch, shape.rows, shape.columns, address(how, shape), *edge(how, shape, n),
         0 if unpacked else left.packer(shape.rows, shape.width),
-        right.packer(shape.columns, shape.width), turner(item) if plan.turned else 0, span,
+        right.packer(shape.columns, shape.width), turner(item, width_of(item)) if plan.turned else 0, span,
         item * m * n if item * m * n <= SHORT and item * count * m * n >= MANY and k <= SHORT_SUM else 0,
         packing_address(how, shape) if right.k != right.size == item and n * k <= packed_by_tiles and limit in TILES_PACK else 0,
     ]  # fmt: skip
@@ -585,7 +587,8 @@ def _is_direct(count: int, product: tuple[int, int, int], a: tuple[int, int], b:
         short = m <= MOST_ROWS[width] or (m <= most and floats * k <= CACHED[width] * 4 // item)
         cached = m <= ROWS_OF_FEW_COLUMNS[width] if left else count * m * floats * k <= SIZE_OF_FEW_COLUMNS[width]
         return short or (floats <= FEW_COLUMNS[width][not left] and cached)
-    return m <= ROWS_BETWEEN and 10 * part_size(m, 1, width * 4 // item) > 11 * m
+    badly = m <= ROWS_BETWEEN and 10 * part_size(m, 1, width * 4 // item) > 11 * m
+    return badly and (k < LONG_SUM[width] or m <= ROWS_TURNED_IN_PLACE[item])
 
 
 def _few_columns(m: int, n: int, k: int) -> bool:
