@@ -18,6 +18,7 @@ from tdt._kernels._conditions import (
     LARGE_INDEX,
     LARGE_MOVE,
     LARGE_OPERAND,
+    LARGE_PAIR_LINE,
     LARGE_PAIRS,
     LARGE_PRODUCT,
     LARGE_SCAN,
@@ -64,11 +65,11 @@ def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any
         return fast(a, b, bias, dtype)
     if a.dtype in LOWER or b.dtype in LOWER:
         dtype = a.dtype if dtype is None else dtype
-        if a.size * b.shape[-1] >= LARGE_PRODUCT:
-            if dtype == a.dtype and (fast := chosen(PRODUCT_OF_HALF, xp, a, b)):
-                return fast(a, b, bias)
-            if chosen(PRODUCT_OF_MIXED, xp, a, b):
-                return _large_product(a, b, bias, dtype)
+        size = a.size * b.shape[-1]
+        if size >= LARGE_PAIR_LINE and dtype == a.dtype and (fast := chosen(PRODUCT_OF_HALF, xp, a, b)):
+            return fast(a, b, bias)
+        if size >= LARGE_PRODUCT and chosen(PRODUCT_OF_MIXED, xp, a, b):
+            return _large_product(a, b, bias, dtype)
         result = product(xp, *widen((a, b, bias)))
         return result if dtype == FLOAT32 else narrow(result, dtype)
     if xp is np and (fast := chosen(PRODUCT, xp, a, b)):

@@ -41,7 +41,7 @@ CACHED = 1 << 19  # elements of a group, or of a channels-last sample, that are 
 LARGE_RESAMPLE = 1 << 16  # elements of the result
 # Multiply-adds of a matrix product: some 25 µs on one thread. The value of an element does not depend on it.
 LARGE_PRODUCT = 1 << 20
-LARGE_PAIR_PRODUCT = 1 << 18  # multiply-adds of bfloat16 that their instructions compute sooner than float32's
+LARGE_PAIR_LINE = 1 << 18  # of a product of bfloat16 with one row or column, whose time is that of reading
 LARGE_OPERAND = 1 << 18  # elements of an operand, which take half as long to read as as many multiply-adds
 LARGE_BLAS = 1 << 21  # where the blocks are the BLAS's: 30 µs on one thread, where a second one saves a third of it
 
@@ -350,7 +350,7 @@ def large_pairs(arrays: Sequence[Any], attributes: dict) -> bool:
         SWITCHES.kernels
         and a.dtype == BFLOAT16 == b.dtype
         and 2 <= a.ndim == b.ndim
-        and a.size * b.shape[-1] >= LARGE_PAIR_PRODUCT
+        and a.size * b.shape[-1] >= (LARGE_PAIR_LINE if 1 in (a.shape[-2], b.shape[-1]) else LARGE_PRODUCT)
         and a.shape[:-2] == b.shape[:-2]
         and multiplies_bfloat16()
     )

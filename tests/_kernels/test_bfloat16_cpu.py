@@ -13,7 +13,7 @@ import pytest
 
 import tdt
 from tdt._backend.layout import to_front, to_last
-from tdt._kernels import _dots, attention_cpu, bfloat16_conv_cpu, bfloat16_cpu
+from tdt._kernels import _dots, attention_cpu, bfloat16_conv_cpu, bfloat16_cpu, product
 from tdt._kernels._code import written
 from tdt.autograd._op import OPS
 from tests._kernels.guarded import at_the_end
@@ -136,6 +136,17 @@ def test_blocks_that_pack_what_they_need_give_the_same_bits(
         found += [bfloat16_cpu.product(a, y, bias).view(np.uint16) for y in (b, LAYOUTS["columns"](b))]
     for each in found[1:]:
         np.testing.assert_array_equal(each, found[0])
+
+
+@pytest.mark.parametrize("shape", [(1, 512, 512), (520, 515, 1), (40, 160, 170)], ids=str)
+def test_large_products_and_those_of_one_row_or_column_sum_pairs(
+    way: str, shape: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+):
+    m, k, n = shape
+    pieces, run = [], bfloat16_cpu.parallel
+    monkeypatch.setattr(bfloat16_cpu, "parallel", lambda *args, **how: (pieces.append(args[1]), run(*args, **how)))
+    assert_rounded(product(np, a := numbers(m, k), b := numbers(k, n, seed=1)), a, b)
+    assert pieces
 
 
 def attended(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Any, causal: bool) -> np.ndarray:
@@ -267,7 +278,7 @@ def test_the_code_has_the_processors_instructions(name: str, processor: str):
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_triple("x86_64-unknown-linux-gnu")
     machine = target.create_target_machine(cpu=processor, opt=2)
-    text = written(bfloat16_cpu._blocks.__wrapped__, "q" * 15, (name, True))
+    text = written(bfloat16_cpu._blocks.__wrapped__, "q" * 14, (name, True))
     module = llvm.parse_assembly(text.replace(text.splitlines()[0], 'target triple = "x86_64-unknown-linux-gnu"'))
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
     builder.getModulePassManager().run(module, builder)
@@ -467,14 +478,11 @@ def test_rows_that_are_read_where_they_lie_give_the_bits_of_packed_ones(way: str
     assert_rounded(bfloat16_cpu.product(ascending, b, bias), ascending, b, bias)
 
 
-def test_large_right_operands_change_no_bit(way: str, monkeypatch: pytest.MonkeyPatch):
+def test_blocks_are_summed_in_pairs_of_rows_and_a_last_row(way: str):
     a, b = numbers(300, 64), numbers(64, 600, seed=1)
-    found = []
-    for least in (0, 1 << 30):  # blocks are computed column by column, or row by row
-        monkeypatch.setattr(bfloat16_cpu, "CACHED", least)
-        found += [bfloat16_cpu.product(left, b).view(np.uint16) for left in (a, np.ascontiguousarray(a.T).T)]
-    for each in found[1:]:
-        np.testing.assert_array_equal(each, found[0])
+    found = [bfloat16_cpu.product(left, b) for left in (a, np.ascontiguousarray(a.T).T)]
+    assert_rounded(found[0], a, b)
+    np.testing.assert_array_equal(*(each.view(np.uint16) for each in found))
 
 
 def test_small_results_are_rounded_alike_at_the_edge(way: str):
