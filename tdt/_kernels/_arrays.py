@@ -85,9 +85,12 @@ def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any
 
 def prepared_product(a: Any, b: Any) -> Any:
     """A function that does `product` for small matrices of float32 or float64 with these shapes, or None."""
-    if not (a.__class__ is b.__class__ is ndarray and a.dtype == b.dtype and a.ndim == 2 == b.ndim):
+    if not (
+        a.__class__ is b.__class__ is ndarray and a.dtype == b.dtype and a.ndim == 2 == b.ndim and SWITCHES.kernels
+    ):
         return None
-    functions = (_small_products.get(a.dtype) or _load_small_products(a.dtype)) if SWITCHES.kernels else ()
+    found = _small_products.get(a.dtype)
+    functions = _load_small_products(a.dtype) if found is None else found
     if not functions or a.shape[1] != b.shape[0] or a.size * b.shape[1] >= LARGE_PRODUCT or not _is_cached(a, b):
         return None
     small, _, parts, required, _ = functions

@@ -43,7 +43,7 @@ from tdt._kernels._direct_parts import (
     part_of,
 )
 from tdt._kernels._gufunc import LOOP, Operand, ufunc_at, written
-from tdt._kernels._native import NativeKernel, linked, vector_width
+from tdt._kernels._native import NativeKernel, has_feature, linked, vector_width
 from tdt._kernels._pack import Columns, block_of
 from tdt._kernels._tile import call
 
@@ -66,13 +66,13 @@ FAR = 1 << 21  # bytes of a matrix that a level-two cache does not keep: columns
 COPIED_SIZE = 1 << 17  # bytes of `b` that are copied first, if its columns are not contiguous as the rows of `a`
 
 
-def modules(width: int, item: int) -> list[Any]:
+def modules(width: int, item: int, foresees: bool) -> list[Any]:
     """The IR of `direct` and of what it calls, with the tile that computes what no other is compiled for: one row, up to two
-    vectors."""
+    vectors. foresees: whether the processor loads ahead what many columns hold (`foresees_many_columns`)."""
     return [
         Tile(SIMPLEST, 1, 2, width * 4 // item, whole=0, item=item).module,
         Columns(0, block_of(item), TURN, item=item).module,
-        Rows(width, item).module(),
+        Rows(width, item, foresees).module(),
         _direct(width, item),
     ]
 
@@ -156,8 +156,8 @@ def turn_back(code: Code, turn: Callable[..., None], source: tuple, sizes: tuple
 class Rows:
     """Writes the function that computes a product row by row, along vectors of columns."""
 
-    def __init__(self, width: int, item: int):
-        self.code, self.width, self.item = Code(), width, item
+    def __init__(self, width: int, item: int, foresees: bool):
+        self.code, self.width, self.item, self.foresees = Code(), width, item, foresees
         self.numbers, self.kind = width * 4 // item, KINDS[item]  # of a vector
         code = self.code
         word = {name: Value(code, f"%{name}", "i64") for name in WORDS}
@@ -187,7 +187,8 @@ class Rows:
     def _products(self) -> None:
         code, word = self.code, self.word
         self.lines = word["b_column"] == self.item
-        self.far = code.cast(word["n"] * word["k"] >= FAR // self.item, "i64")
+        fetched = code.value(0 if self.foresees else FAR // self.item, "i64")
+        self.far = code.cast((fetched != 0) & (word["n"] * word["k"] >= fetched), "i64")
         near = code.minimum(word["k"], DEPTH) * word["b_k"] <= OPEN_SIZE
         near = near | (word["b_k"] <= 8 * self.width)  # as in a panel
         self.open = self.lines & ((word["m"] <= MOST_ROWS[self.width]) | near)  # lines are read where they lie
@@ -293,7 +294,7 @@ class Rows:
         bounds: the first column, and how many.
         """
         code, word, (first, count) = self.code, self.word, bounds
-        if self.width != LANES:
+        if self.width != LANES or self.foresees:
             return code.value(0, "i64")
         size = PARTS_AT_ONCE * DEPTH
         function, _ = self._chosen({(kind, 1, 1): columns & (word["m"] == 1) & (word["k"] >= size)})
@@ -480,12 +481,12 @@ BIASED = f"{LOOP}_biased"
 SIGNATURES = {LOOP: "(m?,k),(k,n?)->(m?,n?)", BIASED: "(m?,k),(k,n),(n)->(m?,n)"}
 
 
-def _written(width: int, item: int) -> list[Any]:
+def _written(width: int, item: int, foresees: bool) -> list[Any]:
     loops = [
         written(_loop, SIGNATURES[name], types, (item,)).replace(f"@{LOOP}(", f"@{name}(")
         for name, types in zip(SIGNATURES, _types(item), strict=True)
     ]
-    return [*modules(width, item), *loops, _pieces(item)]
+    return [*modules(width, item, foresees), *loops, _pieces(item)]
 
 
 def _types(item: int) -> tuple[str, str]:
@@ -495,9 +496,23 @@ def _types(item: int) -> tuple[str, str]:
 
 
 @functools.cache
-def _addresses(width: int, item: int = 4) -> list[int]:
+def _addresses(width: int, item: int = 4, foresees: bool | None = None) -> list[int]:
+    """foresees: as in `modules`; None: what this processor does."""
     symbols = [LOOP, BIASED, ENTRY]
-    return linked(f"direct_{width}_{item}", symbols, lambda: _written(width, item), optimize=True, vectorize=False)
+
+    def write() -> list[Any]:
+        return _written(width, item, foresees_many_columns() if foresees is None else foresees)
+
+    name = f"direct_{width}_{item}" + ("" if foresees is None else f"_{int(foresees)}")
+    return linked(name, symbols, write, optimize=True, vectorize=False)
+
+
+def foresees_many_columns() -> bool:
+    """Whether the processor itself loads ahead what it reads of 32 columns, a piece of each in turn, as Intel's do with AVX-512.
+
+    Those of AMD, which have SSE4a, do not: there the columns are fetched, and fewer are read at a time.
+    """
+    return not has_feature("sse4a")
 
 
 def parts(width: int | None = None, item: int = 4) -> Parts:

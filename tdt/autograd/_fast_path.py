@@ -14,6 +14,7 @@ from tdt._core.mode import INFERENCE, state
 from tdt._core.tensor import LEAF, Storage, Tensor
 from tdt._core.wrapping import wraps
 from tdt._kernels._threads import THREADS
+from tdt.autograd._call_counts import CallCounts
 from tdt.autograd._inplace import copy_into, takes_result, write_array
 from tdt.autograd._record import record_call
 from tdt.autograd._views import NOWHERE, edge_of
@@ -41,11 +42,12 @@ class FastPath:
             None for an array that is left to `apply`.
     """
 
-    __slots__ = ("op", "prepare", "most", "saved")
+    __slots__ = ("op", "prepare", "most", "saved", "counts")
 
     def __init__(self, op: Op, prepare: Callable[..., tuple[Compute, dict[str, Any]] | None], most: int = PIECE):
         self.op, self.prepare, self.most = op, prepare, most
         self.saved: dict[tuple, Any] = {}
+        self.counts = CallCounts()
         _kernels.UFUNCS.append(self.saved)
 
     def __call__(self, x: Any, dim: Any, option: Any) -> Any:
@@ -61,6 +63,9 @@ class FastPath:
         if record is None or a.__class__ is not ndarray or a.size >= THREADS.elementwise or not a.flags.c_contiguous:
             return None
         if found is None:
+            # A tensor in the place of `dim` would be kept, with its graph.
+            if not (_plain(dim) and _plain(option) and self.counts.often((a.dtype, a.shape, dim, option))):
+                return None
             found = self._find(a, dim, option)
         compute, plan, attributes, dim_kind, option_kind = found
         # 1 == True == 1.0, so that a key does not tell them apart.
@@ -91,7 +96,7 @@ class FastPath:
     def _find(self, a: np.ndarray, dim: Any, option: Any) -> tuple:
         """What to do with such a call: the function (None for `apply`), the plan, the attributes, the arguments' types."""
         plan = self.op.plans.get((a.dtype,))
-        if plan is None or not (_plain(dim) and _plain(option)):  # until `apply` has made it
+        if plan is None:  # until `apply` has made it
             return None, None, None, None, None
         found = None
         if 0 < a.size <= self.most and plan.direct and plan.by_rank is None and plan.low is None:

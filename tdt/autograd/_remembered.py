@@ -16,6 +16,7 @@ from tdt._core.tensor import Storage, Tensor, wrap
 from tdt._core.wrapping import wraps
 from tdt._kernels import chosen_for
 from tdt._kernels._threads import THREADS
+from tdt.autograd._call_counts import CallCounts
 from tdt.autograd._dispatch import apply, number_key, ufunc_of
 from tdt.autograd._inplace import copy_into
 from tdt.autograd._node import BackwardPlan, kind_of, node_of
@@ -62,6 +63,7 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
     saved: tuple[dict, dict] = {}, {}  # calls that are not recorded, and others
     _kernels.UFUNCS.extend(saved)
     on_gpu, written = CallsOnGpu(function, _Watch, whole), None if whole else writes(saved[0], by_shape)
+    counts = CallCounts()
 
     @wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:  # noqa: C901
@@ -103,7 +105,7 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
                 else:
                     calls = saved[recorded]
                     call = calls.get(types := tuple(key))
-                    if call is None and len(calls) < MOST_SAVED:
+                    if call is None and len(calls) < MOST_SAVED and counts.often((recorded, types)):
                         values = (*args, *kwargs.values())
                         if not _repeats(values):
                             with _Watch() as watch:

@@ -190,7 +190,8 @@ def test_a_product_requires_few_parts_and_has_the_same_bits_before_they_are_comp
     a, b = matrices(*size)
     b = np.ascontiguousarray(b.T).T if "columns" in kind else b
     parts = _direct.Parts(width)
-    small = ufunc_at(_direct._addresses(width)[0], _direct.SIGNATURES["tdt_loop"], "fff", 2, "product", parts.table)
+    address = _direct._addresses(width, foresees=False)[0]
+    small = ufunc_at(address, _direct.SIGNATURES["tdt_loop"], "fff", 2, "product", parts.table)
     before = small(a, b)
     assert parts.required[0]
     while parts.required[0]:

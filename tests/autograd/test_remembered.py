@@ -7,6 +7,7 @@ import pytest
 
 import tdt
 from tdt import _kernels
+from tdt.autograd import _call_counts
 from tdt.autograd._remembered import calls_by_shape
 from tests.helpers import require_torch
 
@@ -448,3 +449,9 @@ def test_a_view_of_what_needs_no_gradient_is_computed_as_its_values():
         assert out.requires_grad and out.item() == 3
         (gradient,) = tdt.autograd.grad(view.sum(), base)
         assert gradient.tolist() == [[0, 0, 0], [1, 1, 1]]
+
+
+def test_a_short_way_is_prepared_for_the_fourth_call_of_a_kind(monkeypatch):
+    monkeypatch.setattr(_call_counts, "TIMES", 4)
+    counts = _call_counts.CallCounts()
+    assert [counts.often(kind) for kind in "aabaaab"] == [False, False, False, False, True, False, False]

@@ -46,6 +46,13 @@ def test_a_first_power_is_a_copy():
     assert tdt.linalg.matrix_power(x, 1).data_ptr() != x.data_ptr()
 
 
+@pytest.mark.parametrize("dtype", [tdt.float32, tdt.float64])
+def test_remembered_products_have_the_bits_of_a_product(dtype):
+    x, y = tdt.tensor(ARRAYS[3, 4]).to(dtype), tdt.tensor(ARRAYS[4, 5]).to(dtype)
+    for _ in range(3):
+        assert tdt.tensordot(x, y, 1).equal(x @ y) and tdt.linalg.multi_dot([x, y]).equal(x @ y)
+
+
 @pytest.mark.parametrize("gradient", [False, True])
 def test_matrices_along_a_diagonal_are_pytorchs(gradient):
     both(lambda lib, a, b: lib.block_diag(a, b.mT, b[0], a[0, 0]), (3, 4), (4, 5), gradient=gradient)
