@@ -224,6 +224,8 @@ class _Call:
             pass
         elif by_shape and self.plan is not None and hasattr(op.forward, "prepare"):
             self.function = self._of_shape(arrays, recorded or whole)
+        elif self.plan is not None and self.plan.low is not None:
+            pass  # computed in float32, and rounded once
         elif op.elementwise and self.plan is not None and self.plan.fast_path and len(self.places) == len(operands):
             if getattr(op.forward, "prepares_all_shapes", False):
                 self.function = op.forward.prepare(*arrays, **self.attributes, recorded=recorded)
@@ -350,8 +352,8 @@ class _Watch:
         if found is not result:
             return None
         tensors, operands = ([id(x) for x in xs if x.__class__ in TENSOR_TYPES] for xs in (args, inputs))
-        if tensors != operands:
-            return None
+        if tensors != operands:  # such as x @ x
+            return None if not by_shape or recorded or whole else self._program(result, args)
         call = _Call(op, inputs, attributes, found, by_shape, recorded, whole)
         if call.function is None or (recorded and call.plan is None):  # another thread has just switched kernels
             return None
@@ -363,6 +365,7 @@ class _Watch:
         places = {each: k for k, each in enumerate(own)}
         of_inputs = {*own}  # and their views
         steps: list[tuple] = []
+        used: set[int] = set()
         call: Any = None
         for op, operands, attributes, found in self.ops:
             tensors = [id(x) for x in operands if x.__class__ in TENSOR_TYPES]
@@ -376,9 +379,10 @@ class _Watch:
                     call.function = functools.partial(op.forward, np, **call.attributes)
             if call.function is None:
                 return None
+            used.update(tensors)
             steps.append((call.function, call.numbers, [places[each] for each in tensors], call.several))
             places[id(found)] = len(own) + len(steps) - 1
-        if self.ops[-1][-1] is not result:
+        if self.ops[-1][-1] is not result or not used >= {*own}:  # of an unused tensor elements may have been read
             return None
 
         def program(*arrays: Any) -> Any:
@@ -389,4 +393,5 @@ class _Watch:
             return values[-1]
 
         call.function, call.into, call.numbers, call.several = program, None, (), False
+        call.keeps = isinstance(args[0], Tensor) and call.kind == (args[0]._a.dtype, args[0]._a.shape)
         return call

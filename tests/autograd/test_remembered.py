@@ -53,6 +53,24 @@ def test_later_calls_and_their_gradients_are_pytorchs(name):
         assert found[0][2:] == found[1][2:]
 
 
+@pytest.mark.parametrize("alpha", [2.7, 3])
+@pytest.mark.parametrize("dtype", [tdt.bfloat16, tdt.float16])
+def test_half_precision_is_rounded_once_by_later_calls_too(dtype, alpha):
+    x, y = tdt.rand(2, 40).to(dtype)
+    first, *later = [tdt.add(x, y, alpha=alpha) for _ in range(6)]
+    assert first.dtype is dtype and all(bits(first) == bits(result) for result in later)
+
+
+def test_later_calls_look_at_values_that_decide():
+    x, y = tdt.rand(2, 3, 3, 3)
+    for dims in (1, 2, 1, 2):
+        assert tdt.tensordot(x, y, tdt.tensor(dims)).ndim == 6 - 2 * dims
+    for _ in range(3):
+        tdt.linalg.matrix_power(tdt.eye(3), -1)
+        with pytest.raises(tdt.linalg.LinAlgError):
+            tdt.linalg.matrix_power(tdt.ones(3, 3), -1)
+
+
 def test_equal_numbers_of_other_kinds_are_other_calls():
     x = tdt.tensor([-1.0, -0.0, 2.0])
     for _ in range(2):
