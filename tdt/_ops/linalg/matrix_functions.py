@@ -25,8 +25,8 @@ __all__ = ["chain_matmul", "matrix_exp", "matrix_power"]
 
 
 @method()
+@front
 @with_out
-@calls_by_shape
 def matrix_power(input: Tensor, n: int) -> Tensor:
     """Power of square matrices; for negative n, of their inverses.
 
@@ -39,16 +39,29 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
     >>> tdt.linalg.matrix_power(tdt.tensor([[2.0]]), 3)
     tensor([[8.]])
     """
+    if n >= 0:
+        return _power(input, n)
+    _check_square(input)
+    inverted = inverse(input)
+    return inverted if n == -1 else _power(inverted, -n)
+
+
+def _check_square(input: Tensor) -> None:
     if input.ndim < 2 or input.shape[-1] != input.shape[-2]:
         raise RuntimeError(
             f"linalg.matrix_power: A must be batches of square matrices, but it has shape {list(input.shape)}"
         )
+
+
+@calls_by_shape  # which does not look whether a matrix has an inverse
+def _power(input: Tensor, n: int) -> Tensor:
+    """The n-th power, n >= 0."""
+    _check_square(input)
     if n == 0:
         return (
             input.masked_fill(input.new_ones((), dtype=_dtype.bool), 0) + input.new_ones(input.shape[:-1]).diag_embed()
         )
-    base, n = (input, n) if n > 0 else (inverse(input), -n)
-    result: Tensor | None = None
+    base, result = input, None
     while n:  # by repeated squaring
         if n & 1:
             result = base if result is None else result @ base
