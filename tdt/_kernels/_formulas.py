@@ -70,7 +70,7 @@ def from_formula(
     """
     functions: list[Any] = []
     on_gpu: list[Any] = []
-    # By types of arrays and values: the function, the places of its arrays, what follows them.
+    # By types of arrays and values: the function, the places of its arrays, what follows them; () where nothing is generated.
     ready: dict[tuple, tuple] = {}
     ufunc: Any = None
     code = formula.__code__  # a rule's operand may be named `out` too
@@ -95,6 +95,8 @@ def from_formula(
                     a.dtype if a.__class__ is np.ndarray else a if a and a is not True else repr(a) for a in args
                 ])  # fmt: skip
                 if (found := ready.get(key)) is not None:
+                    if not found:
+                        return formula(xp, *args)
                     function, places, numbers = found
                     arrays = [args[k] for k in places]
                     for a in arrays:
@@ -113,6 +115,8 @@ def from_formula(
                     if not function.as_words:
                         ready[key] = function, range(count) if places is None else places, numbers
                 return result
+            if key is not None and len(ready) < MOST_READY and not LOWER.intersection(key):
+                ready[key] = ()  # as of integers
         if xp is not np and SWITCHES.kernels and _backend.is_gpu(xp):
             if not on_gpu:
                 from tdt._kernels.formula_gpu import Elementwise as OnGpu

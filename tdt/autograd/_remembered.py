@@ -219,8 +219,11 @@ class _Call:
             )
         if elementwise:
             key = [a.dtype if a.__class__ is ndarray else number_key(a) for a in arrays]
-            self.function, self.numbers, self.attributes, _ = ufunc_of(op, key, arrays, attributes)
-        elif op.ufuncs is not None:
+            function, *found, _ = ufunc_of(op, key, arrays, attributes)
+            if function is not None:
+                self.function, (self.numbers, self.attributes) = function, found
+        generated = self.function is not None
+        if generated or (op.ufuncs is not None and not elementwise):
             pass
         elif by_shape and self.plan is not None and hasattr(op.forward, "prepare"):
             self.function = self._of_shape(arrays, recorded or whole)
@@ -234,7 +237,7 @@ class _Call:
                 self.function = op.direct if plain else functools.partial(op.forward, np, **self.attributes)
         elif by_shape and self.plan is not None:
             self.function = self._of_shape(arrays, recorded or whole)
-        self.into = self.function if elementwise else getattr(self.function, "into", None)
+        self.into = self.function if generated else getattr(self.function, "into", None)
         self.keeps = self.kind == (arrays[self.places[0]].dtype, arrays[self.places[0]].shape) if self.places else False
 
     def _of_shape(self, arrays: list[Any], recorded: bool) -> Callable[..., Any] | None:
