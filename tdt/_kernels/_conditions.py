@@ -17,8 +17,6 @@ from tdt._kernels._registry import SWITCHES
 
 LARGE_POOL = 1 << 16  # elements: a step saves about a fifth of a millisecond
 LARGE_NORM = 1 << 13  # elements: a training step of a layer takes a third of NumPy's 0.4 ms
-# Hidden units at all steps of a plain RNN, or its steps: packing the weights takes 15 µs, a step of the portable form 5 µs more.
-LARGE_RNN, LONG_RNN = 1 << 11, 8
 LARGE_ARITHMETIC = 1 << 15  # elements of + - * /, from which on rows are combined faster than by NumPy
 LARGE_FOLD = 1 << 12  # elements of a sum of integers: NumPy takes about as long for as many
 FEW = 8  # elements that generated code adds one by one, in double precision
@@ -247,11 +245,6 @@ def cached_groups(arrays: Sequence[Any], attributes: dict) -> bool:
 def several_steps(arrays: Sequence[Any], attributes: dict) -> bool:
     """Float32, with more than one step, which would not make up for packing the weights."""
     return SWITCHES.kernels and attributes["steps"] > 1 and float_operands(arrays)
-
-
-def large_steps(arrays: Sequence[Any], attributes: dict) -> bool:
-    """As `several_steps`, with many steps or many hidden units."""
-    return several_steps(arrays, attributes) and (attributes["steps"] >= LONG_RNN or arrays[0].size >= LARGE_RNN)
 
 
 def one_step(arrays: Sequence[Any], attributes: dict) -> bool:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import tdt
-from tdt import _kernels
-from tdt._kernels import LARGE_RNN, _pool, _recurrent
+from tdt import _kernels, nn
+from tdt._kernels import _pool, _recurrent
+from tdt._kernels._conditions import vectors_of_eight
 from tdt._kernels._recurrent import BLOCK
 from tdt._kernels._tile import rates
 from tdt._ops.nn.rnn.sequences import gru_sequence, lstm_sequence, rnn_sequence
@@ -60,7 +61,6 @@ def compare(kind: str, sizes: tuple[int, ...], size: int, reverse: bool = False)
     operands = problem(kind, sizes, size)
     both = kernels_of(kind, len(sizes))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_kernels._conditions, "LONG_RNN", 1)
         called = watch(patch, *kernels_of(kind), *kernels_of(kind, 1))
         fast = results(kind, operands, sizes, reverse)
     assert called == both
@@ -153,12 +153,25 @@ def test_bits_do_not_depend_on_the_number_of_threads(kind):
     assert len(set(found)) == 1
 
 
+@pytest.mark.skipif(not (_kernels.enabled() and vectors_of_eight()), reason="products are NumPy's")
+@pytest.mark.parametrize(
+    ("layer", "options"),
+    [(nn.RNN, {}), (nn.LSTM, {"proj_size": 5}), (nn.GRU, {"dtype": tdt.float64}), (nn.RNN, {"dtype": tdt.float64})],
+    ids=str,
+)
+def test_a_sample_alone_has_the_bits_that_it_has_in_a_batch(layer, options):
+    module, x = layer(3, 37, **options), tdt.randn(2, 11, 3, dtype=options.get("dtype"))
+    whole = module(x)[0].detach()
+    for k in (0, 10):
+        np.testing.assert_array_equal(module(x[:, k : k + 1])[0].detach(), whole[:, k : k + 1])
+
+
 @pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_op_uses_the_kernels_for_several_steps_of_rnn_for_many_and_else_the_portable_form(kind, monkeypatch):
+def test_the_op_uses_the_kernels_for_several_steps_and_else_the_portable_form(kind, monkeypatch):
     called = watch(monkeypatch, *kernels_of(kind))
     n, size = 24, 40
-    steps = max(2, -(-LARGE_RNN // (n * KINDS[kind][1] * size)))
+    steps = 2
     many = problem(kind, (n,) * steps, size)
     biases = slice(-3, -1) if kind == "lstm" else slice(-2, None)
     bare = [*many]
@@ -170,9 +183,7 @@ def test_the_op_uses_the_kernels_for_several_steps_of_rnn_for_many_and_else_the_
     ):  # fmt: skip
         called.clear()
         results(kind, inputs, (len(inputs[1]),) * count, False)
-        assert len(called) == (
-            0 if name in ("few", "wide") or (kind in ("tanh", "relu") and name == "two steps") else 2
-        ), name
+        assert len(called) == (0 if name in ("few", "wide") else 2), name
 
 
 @pytest.mark.parametrize(("which", "shape"), [

@@ -29,11 +29,6 @@ def products(x: tuple, *operands: Any) -> int:
     return math.prod(x[:-1]) * sum(math.prod(w) for w in operands if w is not None and len(w) == 2)
 
 
-def times(xp: Any, a: Any, b: Any) -> Any:
-    """a @ b of two matrices; of small ones NumPy's `dot` is the fastest."""
-    return a.dot(b) if xp is np else product(xp, a, b)
-
-
 def rows(x: Any) -> Any:
     """(T, N, F), an array or a tensor, as (rows, F); a packed batch is that already."""
     return x if x.ndim == 2 else x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
@@ -108,7 +103,7 @@ def back_through_time(
     for part, after, before in reversed(steps.each):
         total, before = dh[after], place(xp, before)
         xp.multiply(total[:, None], factors[part], out=by_gate[part])
-        dh[before] += times(xp, grads[part, passed], w_hh)
+        dh[before] += product(xp, grads[part, passed], w_hh)
         if carried is not None:
             dh[before] += total * carried[part]
     return grads

@@ -21,7 +21,6 @@ from tdt._kernels import (
     float_operands,
     gpu_kernel,
     kernel,
-    large_steps,
     lazy,
     one_step,
     prepares,
@@ -41,7 +40,6 @@ from tdt._ops.nn.rnn._shared import (
     squash,
     state_grads,
     states_from,
-    times,
     unrolled,
     weight_grads,
 )
@@ -53,7 +51,7 @@ LSTM_OPERANDS = ("x", "h", "c", "w_ih", "w_hh", "b_ih", "b_hh", "w_hr")
 
 
 def _kernels(path: str) -> tuple[Kernel, ...]:
-    return (kernel(path, large_steps if path.startswith("rnn") else several_steps),)
+    return (kernel(path, several_steps),)
 
 
 def _gradient_kernels(name: str) -> tuple[Kernel, ...]:
@@ -105,12 +103,12 @@ def lstm_sequence(xp, x, h, c, w_ih, w_hh, b_ih=None, b_hh=None, w_hr=None, *, s
         scales = lstm_scales(xp, _backend.device_of(x), size, x.dtype)
         for part, after, before in steps.each:
             z, before = gates[part], place(xp, before)
-            z += times(xp, hs[before], w_hh.T)
+            z += product(xp, hs[before], w_hh.T)
             squash(xp, z, *scales)
             i, f, a, o = (z[:, k * size : (k + 1) * size] for k in range(4))
             cell = xp.add(f * cs[before], i * a, out=cs[after])
             y = o * xp.tanh(cell)
-            hs[after] = y if w_hr is None else times(xp, y, w_hr.T)
+            hs[after] = y if w_hr is None else product(xp, y, w_hr.T)
     last = place(xp, steps.last)
     return (_shaped(hs[len(h) :], x), xp.array(hs[last]), xp.array(cs[last])), gates, cs
 
@@ -160,13 +158,13 @@ def _lstm_through_time(xp: Any, steps: Steps, dh: Any, dc: Any, w_hh: Any, w_hr:
     grads = xp.empty_like(gates)
     for part, after, before in reversed(steps.each):
         before, z = place(xp, before), grads[part]
-        total = dh[after] if w_hr is None else times(xp, dh[after], w_hr)
+        total = dh[after] if w_hr is None else product(xp, dh[after], w_hr)
         cell = dc[after]
         cell += total * to_cell[part]
         xp.multiply(cell[:, None], factors[part], out=z.reshape(-1, 4, size)[:, :3])
         xp.multiply(total, to_out[part], out=z[:, 3 * size :])
         dc[before] += cell * f[part]
-        dh[before] += times(xp, z, w_hh)
+        dh[before] += product(xp, z, w_hh)
     return grads
 
 
@@ -200,7 +198,7 @@ def gru_sequence(xp, x, h, w_ih, w_hh, b_ih=None, b_hh=None, *, sizes, reverse=F
         half = x.dtype.type(0.5)
         for part, after, before in steps.each:
             now, earlier = gates[part], hs[place(xp, before)]
-            from_h = times(xp, earlier, w_hh.T)
+            from_h = product(xp, earlier, w_hh.T)
             from_h += hidden_bias
             passed[part] = from_h[:, 2 * size :]
             both, n = now[:, : 2 * size], now[:, 2 * size :]
@@ -285,7 +283,7 @@ def rnn_sequence(xp, x, h, w_ih, w_hh, b_ih=None, b_hh=None, *, relu, sizes, rev
         fast(steps, sums, hs, w_hh, relu)
     else:
         for part, after, before in steps.each:
-            z = xp.add(sums[part], times(xp, hs[place(xp, before)], w_hh.T), out=hs[after])
+            z = xp.add(sums[part], product(xp, hs[place(xp, before)], w_hh.T), out=hs[after])
             if relu:
                 xp.maximum(z, 0, out=z)
             else:  # in double precision: NumPy's float32 tanh is off by 1.4 ulp, PyTorch's by half a one, and steps add up
