@@ -72,11 +72,12 @@ LARGEST_TABLE = 1 << 30  # comparisons of indices with rows
 
 
 def gpu_lookup(arrays: Sequence[Any], attributes: dict) -> bool:
-    """The gradient of a lookup, of a floating-point type; indices that are compared with every row."""
+    """The gradient of a lookup, of a floating-point type; indices that are compared with every row which occurs."""
     y, indices = arrays
     if y.dtype not in FLOATS or not y.size or attributes["by_frequency"]:
         return False
-    return attributes["rows"] * indices.size <= LARGEST_TABLE and attributes["rows"] > 0
+    rows = attributes["rows"]  # those that do not occur look at no indices
+    return rows > 0 and min(rows, indices.size) * indices.size <= LARGEST_TABLE
 
 
 MOST_JOINED = 8  # arrays

@@ -116,7 +116,7 @@ def embedding_grad(y: Any, indices: Any, *, rows: int, padding_idx: int | None, 
     grad, width = MEMORY.empty((rows, *shape), y.dtype), math.prod(shape)
     y, places = xp.ascontiguousarray(y), xp.ascontiguousarray(indices, "q")
     padding = -1 if padding_idx is None else padding_idx % rows
-    ends = _ends(places, rows) if min(places.size, rows) > PIECE else None
+    ends = _ends(places, rows) if rows > PIECE and rows * places.size > PIECE * PIECE else None
     kernel = _cuda.of_type(SOURCE, "embedding_grad", y.dtype)
     kernel((min(rows, _cuda.MOST_BLOCKS),), (_cuda.threads_for(width),),
            (y, places, ends, grad, places.size, rows, width, padding))  # fmt: skip

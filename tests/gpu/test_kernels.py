@@ -10,7 +10,7 @@ import pytest
 from cupy import _raw
 
 import tdt
-from tdt._kernels import _cuda, capture_gpu, embedding_gpu, norm_gpu
+from tdt._kernels import _cuda, capture_gpu, embedding_gpu, gpu_lookup, norm_gpu
 from tdt._kernels.formula_gpu import Elementwise
 from tdt._ops.nn.attention import _attention
 from tdt._ops.nn.conv import _bias_grad
@@ -494,6 +494,14 @@ def test_the_gradient_of_an_embedding_adds_in_the_order_of_the_indices(padding, 
         assert tdt.equal(there.grad.cpu(), here.grad)
     held_to_float64(lambda w: F.embedding(tdt.tensor(indices, device=w.device), w, padding_idx=padding), numbers(9, 35),
                     within=400 * EPS)  # fmt: skip
+
+
+def test_tables_of_any_size_have_the_kernel_where_few_of_their_rows_occur():
+    how = {"padding_idx": None, "by_frequency": False}
+    y, indices = np.broadcast_to(np.float32(0), (32_000, 1)), np.broadcast_to(0, 32_000)
+    assert gpu_lookup([y, indices], {"rows": 50_000, **how}) and gpu_lookup([y, indices], {"rows": 10**9, **how})
+    y, indices = np.broadcast_to(np.float32(0), (64_000, 1)), np.broadcast_to(0, 64_000)
+    assert gpu_lookup([y, indices], {"rows": 9000, **how}) and not gpu_lookup([y, indices], {"rows": 50_000, **how})
 
 
 def test_dropout_draws_the_words_of_philox(monkeypatch, counted):
