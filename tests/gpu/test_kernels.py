@@ -504,6 +504,15 @@ def test_tables_of_any_size_have_the_kernel_where_few_of_their_rows_occur():
     assert gpu_lookup([y, indices], {"rows": 9000, **how}) and not gpu_lookup([y, indices], {"rows": 50_000, **how})
 
 
+@pytest.mark.parametrize("dtype, number", [(tdt.float32, 1e39), (tdt.float16, 1e6), (tdt.bfloat16, -1e39)])
+def test_numbers_that_the_type_cannot_hold_fill_nothing(dtype: tdt.dtype, number: float):
+    x = tdt.ones(3, dtype=dtype, device="cuda")
+    for fill in (x.masked_fill, x.masked_fill_):
+        fill(x > 2, 1.5)
+        with pytest.raises(RuntimeError, match="value cannot be converted to type .* without overflow"):
+            fill(x > 0, number)
+
+
 def test_dropout_draws_the_words_of_philox(monkeypatch, counted):
     x = tdt.ones(1001, device="cuda")
     turned = tdt.tensor(numbers(3, 4, 5, 7), device="cuda").permute(2, 0, 3, 1)

@@ -267,10 +267,10 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
     >>> tdt.masked_fill(tdt.tensor([1.0, 2.0]), tdt.tensor([True, False]), 0)
     tensor([0., 2.])
     """
-    return _masked_fill(input, *mask_and_value(mask, value))
+    return _masked_fill(input, *mask_and_value(input, mask, value))
 
 
-def mask_and_value(mask: Tensor, value: Tensor | Number) -> tuple[Tensor, Tensor | Number]:
+def mask_and_value(input: Tensor, mask: Tensor, value: Tensor | Number) -> tuple[Tensor, Tensor | Number]:
     """The operands of masked_fill, checked."""
     if mask.dtype is not _dtype.bool:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
@@ -280,6 +280,8 @@ def mask_and_value(mask: Tensor, value: Tensor | Number) -> tuple[Tensor, Tensor
         )
     if value.__class__ is int:
         check_bits(value)
+    if not isinstance(value, Tensor):
+        fitting(np, value, input._a.dtype)  # raises for a value that the dtype cannot hold: no kernel looks
     return mask, value
 
 
@@ -503,7 +505,7 @@ clip_ = function_alias("clip_", of=clamp_)
 @method()
 def masked_fill_(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
     """In-place version of `masked_fill`."""
-    mask, value = mask_and_value(mask, value)
+    mask, value = mask_and_value(input, mask, value)
     if (
         value.__class__ in (float, int)
         and is_plain(input)
@@ -519,7 +521,6 @@ def _fill_plain(x: Tensor, mask: Tensor, value: Any) -> bool:
     a, m = x._a, mask._a
     if m.__class__ is not np.ndarray or mask._st is x._st:
         return False
-    fitting(np, value, a.dtype)  # raises for a value that the dtype cannot hold
     ufunc, numbers, _, _ = ufunc_of(_where, [m.dtype, number_key(value), a.dtype], [m, value, a], {})
     try:
         if ufunc is None:
