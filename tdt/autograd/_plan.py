@@ -168,4 +168,6 @@ def check_kinds(op: Op, key: tuple) -> None:
 def wrap_scalars(arrays: list) -> list:
     """Python integers outside the range of the arrays' integer type, wrapped round as PyTorch does."""
     dtype = next(a.dtype for a in arrays if hasattr(a, "dtype"))
-    return [np.asarray(a).astype(dtype) if isinstance(a, int) and not isinstance(a, bool) else a for a in arrays]
+    numbers = [isinstance(a, int) and not isinstance(a, bool) for a in arrays]
+    # CuPy takes NumPy's scalars, and no array of NumPy's.
+    return [np.asarray(a).astype(dtype)[()] if wraps else a for a, wraps in zip(arrays, numbers, strict=True)]

@@ -513,6 +513,18 @@ def test_numbers_that_the_type_cannot_hold_fill_nothing(dtype: tdt.dtype, number
             fill(x > 0, number)
 
 
+def test_integers_are_wrapped_to_the_type_and_have_negative_powers():
+    small, signed = tdt.tensor([1, 2], dtype=tdt.uint8), tdt.tensor([3, -1, -2])
+    for function in (
+        lambda x, y: x * -1,
+        lambda x, y: 300 + x,
+        lambda x, y: (-1) ** x,
+        lambda x, y: (-1) ** y,
+        lambda x, y: 2**y,
+    ):
+        assert tdt.equal(function(small.cuda(), signed.cuda()).cpu(), function(small, signed))
+
+
 def test_dropout_draws_the_words_of_philox(monkeypatch, counted):
     x = tdt.ones(1001, device="cuda")
     turned = tdt.tensor(numbers(3, 4, 5, 7), device="cuda").permute(2, 0, 3, 1)

@@ -96,9 +96,11 @@ def _ones(xp: ModuleType, x: Any, out: Any) -> Any:
 
 def _pow_below_zero(xp: ModuleType, x: Any, y: Any) -> Any:
     """Integers to exponents of either sign: 1 and -1 have integer reciprocals, those of all others round to 0."""
+    if x.__class__ is not y.__class__:
+        x = xp.full_like(y, x)
     sign = xp.where(y % 2 == 0, 1, -1)
     inverse = xp.where(x == 1, 1, xp.where(x == -1, sign, 0))
-    return xp.where(y < 0, inverse, xp.power(x, xp.where(y < 0, 0, y))).astype(getattr(x, "dtype", y.dtype))
+    return xp.where(y < 0, inverse, xp.power(x, xp.where(y < 0, 0, y))).astype(x.dtype)
 
 
 @_pow.vjp("x")
