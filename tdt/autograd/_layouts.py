@@ -22,7 +22,7 @@ class Programs(dict[tuple, Repeated]):
     """Functions of arrays alone, by how these lie on the only GPU."""
 
     def of(self, function: Any, arrays: list) -> Repeated | None:
-        """What repeats a function of such arrays, or None; None where it is not remembered, or may not be repeated."""
+        """What repeats a function of such arrays, or None; None where it may not be repeated."""
         if CURRENT.capture is not None or CURRENT.notes is not None:
             return None
         key: list[Any] = [function, SWITCHES.changes]  # nodes keep calls that ops have forgotten
@@ -35,7 +35,9 @@ class Programs(dict[tuple, Repeated]):
             else:
                 return None
         found = self.get(layout := tuple(key))
-        if found is None and len(self) < MOST:
+        if found is None:
+            if len(self) >= MOST:
+                self.clear()
             found = self[layout] = Repeated()
         return found
 
