@@ -144,7 +144,10 @@ def main() -> None:
     parser.add_argument("--last", action="store_true", help="channels-last")
     args = parser.parse_args()
     cupy, rng = _backend.gpu(), np.random.default_rng(0)
-    print(f"{tdt.cuda.get_device_name()}, cuDNN {tdt.backends.cudnn.version()}, milliseconds")
+    version = tdt.backends.cudnn.version()
+    if version is None:
+        parser.exit(1, f"{parser.prog}: cuDNN 9 is not found: pip install 'tdt-train[cuda13]', or cuda12\n")
+    print(f"{tdt.cuda.get_device_name()}, cuDNN {version}, milliseconds")
     for name, (n, c, h, o, k, stride, padding) in LAYERS.items():
         if args.layers not in name:
             continue
