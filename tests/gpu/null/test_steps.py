@@ -40,7 +40,7 @@ def test_a_run_waits_where_it_logs_and_uploads_batches_alone(tmp_path):
                 calls.clear()
 
         with Session.start(loads(RUN, str(tmp_path / "net.yaml")), folder=tmp_path / "run") as session:
-            session.train(on_event)
+            assert session.train(on_event).reason == "done"  # a signal to the process ends a run early
     inside = [steps[k] for k in (1, 2, 4, 5, 6)]  # neither the first nor those that log
     waits = [(step["wait"], step["download"], step["upload"], step["pinned upload"]) for step in inside]
     assert waits == [(0, 0, 0, 2)] * len(inside)
@@ -67,7 +67,7 @@ def test_steps_of_several_parts_are_two_graphs(name: str, tmp_path, monkeypatch:
                 calls.clear()
 
         with Session.start(loads(text, str(tmp_path / "net.yaml")), folder=tmp_path / "run") as session:
-            session.train(on_event)
+            assert session.train(on_event).reason == "done"  # a signal to the process ends a run early
     assert str(session.compilation).endswith("a step is launched as CUDA graphs, in 2 parts")
     assert counts[10]["cudaGraphLaunch"] == (2 if "accumulate" in PARTS[name] else 1) + 1
     assert (counts[10]["wait"], counts[10]["upload"]) == (0, 0)
