@@ -92,6 +92,7 @@ def _have_no_graph(values: Iterable[Any]) -> bool:
 
 def _recorded_copy(x: Tensor) -> Tensor:
     """A copy of what is written to, of whose gradient hooks on a view hear nothing."""
+    check_writable(x)
     edge = edge_of(x) if x._view is not None else None
     if edge is not None and edge is not LEAF:
         x = alias(x._a, edge_without_hooks(x, edge), x._st)

@@ -145,3 +145,13 @@ def test_positive_and_negative_zeros_are_other_calls_of_creation() -> None:
         assert tdt.linspace(0, 1, 3).is_meta
     with tdt.inference_mode():
         assert tdt.full((2,), 0.0).is_inference()
+
+
+@pytest.mark.parametrize("write", ["tril_", "scatter_", "index_fill_"])
+def test_a_view_of_a_leaf_is_refused(write):
+    x, index = tdt.rand(2, 2, requires_grad=True), tdt.tensor([0])
+    arguments = {"tril_": (), "scatter_": (0, index[None], 1.0), "index_fill_": (0, index, 1.0)}[write]
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
+            getattr(x[:], write)(*arguments)
+    assert x._version == 0
