@@ -11,7 +11,7 @@ from tdt._kernels import _bfloat16
 from tdt._kernels._attention_heads import CHUNK, WORDS, Heads, soften
 from tdt._kernels._attention_products import lanes_and_rows
 from tdt._kernels._code import Code, Value, native
-from tdt._kernels._dots import SIDE, STEP_BYTES, TILE, TILE_BYTES, WAYS
+from tdt._kernels._dots import SIDE, STEP_BYTES, TILE, TILE_BYTES, WAYS, Amx, Avx512
 from tdt._kernels._pairs import pack_tile
 from tdt._kernels._rows import LANES, allocated, for_each, load, release
 
@@ -86,6 +86,7 @@ def forward(code: Code, first: Value, last: Value, arguments: list[Value], width
 
 
 def _blocks(count: Value) -> Value:
+    """How many blocks of 32 have so many lines."""
     return (count + (SIDE - 1)) // SIDE
 
 
@@ -97,10 +98,12 @@ def _parts(begin: Value, sizes: list[Value]) -> list[Value]:
     return found
 
 
-def _multiply(dots: object, left: Value, right: Value, steps: Value, out: Value) -> None:
-    code = dots.code  # type: ignore[attr-defined]
+def _multiply(dots: Amx | Avx512, left: Value, right: Value, steps: Value, out: Value) -> None:
+    """Write the product of 32 packed rows and 32 packed columns to `out`, a block of floats."""
+    code = dots.code
     a, b = (code.cast(address, "ptr") for address in (left, right))
-    dots.block(a, b, steps, out, steps >= 0, out)  # type: ignore[attr-defined]
+    begins = code.value(1, "i1")
+    dots.block(a, b, steps, out, begins, out)
 
 
 def _gather(code: Code, scores: Value, r: Value, steps: Value, scale: Value, out: Value) -> None:
