@@ -528,3 +528,9 @@ def test_numbers_written_by_an_index_become_what_they_become_in_pytorch(dtype, v
     (ours, our_error), (theirs, their_error) = (attempt(written, lib) for lib in (tdt, torch))
     assert error_difference(our_error, their_error) is None
     assert their_error is not None or difference(ours, theirs) is None
+
+
+def test_values_behind_further_dimensions_of_one_are_written_where_a_mask_names():
+    mask, x = tdt.tensor([True, False, True]), tdt.zeros(3, 2)
+    x[mask, 1] = tdt.tensor([[1.0, 2.0]])
+    assert x.tolist() == [[0, 1], [0, 0], [0, 2]]

@@ -246,7 +246,7 @@ def _set_in_two_steps(x: Tensor, key: tuple, value: Any) -> bool:
         return False
     try:
         (a if steps[0] is None else a[steps[0]])[steps[1]] = value
-    except (IndexError, ValueError):  # of which `index_put_` says more
+    except (IndexError, TypeError, ValueError):  # of which `index_put_` says more
         return False
     x._st.bump_version()
     return True
