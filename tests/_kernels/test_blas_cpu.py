@@ -91,6 +91,7 @@ def test_non_finite_values_spread_as_in_numpy():
 
 def test_matmul_uses_it_for_large_products_alone_where_there_are_no_vectors_of_eight(monkeypatch):
     monkeypatch.setattr("tdt._kernels._arrays.vectors_of_eight", lambda: False)
+    monkeypatch.setattr("tdt._kernels._arrays._small_products", {})  # what is loaded
     calls = []
     spy = lambda *args: calls.append((args[0].shape, args[1].shape)) or product(*args)  # noqa: E731
     monkeypatch.setattr(_kernels.KERNELS["blas_cpu:product"], "function", spy)

@@ -47,7 +47,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
             [2]])
     """
     tensor_argument("nonzero", input)
-    if out is None and input._a.ndim and unrecorded(input):
+    if out is None and input._a.ndim and unrecorded(input) and input._a.dtype.isbuiltin == 1:
         columns = input._a.nonzero()
         if as_tuple:
             return tuple([wrap(np.ascontiguousarray(places)) for places in columns])
