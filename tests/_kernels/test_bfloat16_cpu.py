@@ -157,7 +157,7 @@ def attended(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Any, causal: boo
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("sizes", [(70, 90, 40, 24), (200, 64, 32, 64), (33, 300, 65, 7), (250, 250, 20, 33)], ids=str)
+@pytest.mark.parametrize("sizes", [(70, 90, 40, 24), (128, 64, 32, 64), (33, 300, 65, 7)], ids=str)
 def test_attention_sums_pairs(way: str, sizes: tuple[int, ...], causal: bool, monkeypatch: pytest.MonkeyPatch):
     length, places, width, size = sizes
     shapes = [(2, 2, length, width), (2, 2, places, width), (2, 2, places, size)]
