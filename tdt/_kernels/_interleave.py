@@ -34,4 +34,6 @@ def prepared_pairs(
     """`function`, which makes complex numbers of contiguous arrays, for those of one shape and of float32 or float64."""
     out, letter = np.empty(x.shape, np.result_type(x.dtype, np.complex64)), x.dtype.char
     operands = [x.reshape(-1), y.reshape(-1)]
-    return for_arrays(function, _interleaved(letter * 3, letter), operands, [(out, out.view(x.dtype).reshape(-1, 2))])
+    return for_arrays(
+        function, _interleaved(letter * 3, letter), operands, [(out, out.reshape(-1).view(x.dtype).reshape(-1, 2))]
+    )

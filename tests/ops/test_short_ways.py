@@ -289,3 +289,13 @@ def test_an_integer_factor_counts_as_the_number(name):
             getattr(tdt, name)(tdt.from_numpy(x), tdt.from_numpy(y), alpha=a).numpy() for a in (alpha, float(alpha))
         ]
         np.testing.assert_array_equal(*ours)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(), (1,), (3, 4), (0, 2)])
+def test_complex_numbers_of_parts_of_any_shape(shape, dtype):
+    real, imag = np.random.default_rng(0).standard_normal((2, *shape)).astype(dtype)
+    for _ in range(3):
+        found = tdt.complex(tdt.tensor(real), tdt.tensor(imag)).numpy()
+        np.testing.assert_array_equal(found, real + 1j * imag)
+        assert found.shape == shape
