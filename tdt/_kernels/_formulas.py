@@ -157,7 +157,8 @@ def from_formula(
         found = function_for(operands, named)
         return found and (found[0].small, *found[1:])
 
-    functools.update_wrapper(call, formula)
+    for function in (call, unary):  # neither is a kernel
+        functools.update_wrapper(function, formula)
     call.function_for, call.ufunc_for = function_for, ufunc_for  # type: ignore[attr-defined]
     call.formula = formula, count, tuple(attributes)  # type: ignore[attr-defined]
     return call, unary if count == 1 and not attributes else None

@@ -462,6 +462,7 @@ def test_a_linear_layer_that_is_not_recorded_calls_no_op_and_has_the_same_bits(m
                 linear(operands[0][..., 1:], *operands[1:])
 
 
+@pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
 @pytest.mark.parametrize("size", [(1, 1, 1), (7, 30, 40), (60, 1, 50)])
 def test_small_matrices_of_float64_that_are_not_recorded_call_no_op_and_have_the_same_bits(size, monkeypatch):
     a, b = (tdt.from_numpy(x.astype(np.float64)).requires_grad_() for x in matrices(*size))
