@@ -129,14 +129,7 @@ def from_formula(
             stop_deferring()
         if xp is not np:
             refuse_program()  # CuPy computes it
-        low = next((a.dtype for a in args if getattr(a, "dtype", None) in LOWER), None)
-        if low is None and writes_out and out is not None:
-            return formula(xp, *args, out=out, **named)
-        result = formula(xp, *args, **named) if low is None else narrow(formula(xp, *widen(args), **named), low)
-        if out is None:
-            return result
-        out[...] = result
-        return out
+        return _as_written(formula, writes_out, xp, args, named, out)
 
     def function_for(operands: tuple, named: dict[str, Any]) -> tuple[Any, tuple | None, tuple] | None:
         """The `generated.Function` for arrays of these types and for these numbers; None if there is none.
@@ -162,6 +155,18 @@ def from_formula(
     call.function_for, call.ufunc_for = function_for, ufunc_for  # type: ignore[attr-defined]
     call.formula = formula, count, tuple(attributes)  # type: ignore[attr-defined]
     return call, unary if count == 1 and not attributes else None
+
+
+def _as_written(formula: Callable, writes_out: bool, xp: Any, args: tuple, named: dict[str, Any], out: Any) -> Any:
+    """The formula itself, of half precision in float32, rounded once. writes_out: whether it has a parameter `out`."""
+    low = next((a.dtype for a in args if getattr(a, "dtype", None) in LOWER), None)
+    if low is None and writes_out and out is not None:
+        return formula(xp, *args, out=out, **named)
+    result = formula(xp, *args, **named) if low is None else narrow(formula(xp, *widen(args), **named), low)
+    if out is None:
+        return result
+    out[...] = result
+    return out
 
 
 def rounding_numbers(function: Any) -> Callable:
