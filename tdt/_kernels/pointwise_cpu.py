@@ -38,11 +38,11 @@ COLUMNS = 192  # columns of a block: packed 196 KB, in a level-two cache; a mult
 ROWS = 192  # rows of a block: with DEPTH of them, as much
 FEW_ROWS = 8  # fewer than a tile usually has
 CACHED = 5 << 16  # floats of a sample that stay in a level-two cache, where they are read as they lie
-# Floats of a page of memory: lines as far apart, or samples that together lie in no level-two cache, are read faster as they are
-# packed, by wide vectors, whose products do not hide how long it takes to load them.
+# Floats of a page of memory: lines as far apart are read faster as they are packed. So are samples that together lie in no
+# level-two cache by wide vectors, whose products do not hide how long it takes to load them.
 PAGE = 1024
 FAR = 1 << 20  # floats of all samples that lie in no level-two cache
-FEW_TIMES = 64  # rows up to which that pays for shallow products too
+FEW_TIMES = 64  # rows up to which lines are read where they lie for shallow products too, and by vectors of eight
 # Floats so many of which, and multiples, are between numbers in the same set of a level-one cache, and how many lines it has:
 # more lines that several tiles of rows read are packed for vectors of eight, of which a tile reads one cache line of each.
 SET, WAYS = 1024, 8
@@ -272,12 +272,8 @@ def _plan(count: int, rows: int, depth: int, pixels: int, biased: bool) -> tuple
             words_for([depth, pixels, pieces], []),
         )
     shape, widest = _tile(rows, pixels), choose(COLUMNS)
-    if (
-        depth * pixels <= CACHED
-        and (rows <= FEW_TIMES or depth > SHALLOW)
-        and not (pixels % SET == 0 and rows > shape.rows and depth > WAYS and shape.width < 16)
-        and (shape.width < 16 or rows < FEW_ROWS or (count * depth * pixels <= CACHED and pixels < PAGE))
-        and (plan := _plan_in_place(count, rows, depth, pixels, biased))
+    if _read_in_place(count, rows, depth, pixels, shape) and (
+        plan := _plan_in_place(count, rows, depth, pixels, biased)
     ):
         return plan
     if count > 1 and -(-pixels // shape.columns) * shape.columns > WASTE * pixels and depth * widest.columns <= JOINED:
@@ -302,6 +298,18 @@ def _plan(count: int, rows: int, depth: int, pixels: int, biased: bool) -> tuple
     words = [address("rows", shape, by_row=biased), packer("lines", shape.columns, shape.width), address_of(table), shape.rows,
              shape.columns, rows, depth, pixels, blocks, step, shape.rows if shallow else ROWS, count]  # fmt: skip
     return _products(), count * blocks, _grain(rows * depth * min(step, pixels)), words_for(words, [table])
+
+
+def _read_in_place(count: int, rows: int, depth: int, pixels: int, shape: Shape) -> bool:
+    """Whether lines of x are read where they lie: for few rows packing takes longer than it saves."""
+    narrow = shape.width < 16
+    if depth * pixels > CACHED or (narrow and pixels % SET == 0 and rows > shape.rows and depth > WAYS):
+        return False
+    if rows < FEW_ROWS:
+        return True
+    if pixels >= PAGE or (rows > FEW_TIMES and (narrow or depth <= SHALLOW)):
+        return False
+    return narrow or count * depth * pixels <= CACHED
 
 
 def _plan_in_place(count: int, rows: int, depth: int, pixels: int, biased: bool) -> tuple | None:
