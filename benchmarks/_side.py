@@ -1,9 +1,10 @@
-"""One side of a comparison, in a process of its own: `python -m benchmarks._side LIBRARY NAME LAYOUT CLOCK COMPILED`.
+"""One side of a comparison, in a process of its own: `python -m benchmarks._side LIBRARY NAME LAYOUT CLOCK COMPILED DTYPE`.
 
 NAME is a workload, or "FAMILY: SIZE" of `benchmarks.families`; CLOCK a function of `time`; COMPILED what of a family's training
-is compiled: nothing, the "loss", or the "step". First it prints a line of JSON: the losses of the first steps, the seconds that
-the first took, the outputs of the networks, and the memory held. Then, for each line `MODE N` that it reads, it does N steps of
-that mode and prints the seconds that one took. The mode "losses" prints losses instead, see `first_losses`.
+is compiled: nothing, the "loss", or the "step"; DTYPE what it computes in: "float32", or "bfloat16" under autocast. First it
+prints a line of JSON: the losses of the first steps, the seconds that the first took, the outputs of the networks, and the memory
+held. Then, for each line `MODE N` that it reads, it does N steps of that mode and prints the seconds that one took. The mode
+"losses" prints losses instead, see `first_losses`.
 """
 
 from __future__ import annotations
@@ -34,13 +35,14 @@ def memory_of(which: str) -> float:
     return int(status.split(f"{which}:")[1].split()[0]) / 1024
 
 
-def steps_by_mode(library: Any, name: str, layout: str, compiled: str) -> dict[str, Callable[[], Step]]:
+def steps_by_mode(library: Any, name: str, layout: str, compiled: str, dtype: str) -> dict[str, Callable[[], Step]]:
     """For each mode what returns its step. A workload, and training that is compiled, has one mode."""
     family, _, size = name.partition(": ")
     if size not in families.SIZES:
         step = find(name)(library, layout == "channels-last")
         return {TRAINING: lambda: step}
     network = families.network(library, family, size)
+    network.bfloat16 = dtype == "bfloat16"
 
     if compiled:
         return {TRAINING: lambda: network.training(compiled)}
@@ -75,11 +77,13 @@ def first_losses(library: Any, name: str, seed: int) -> list[float] | None:
     return [step() for _ in range(STEPS)]
 
 
-def main(library_name: str, name: str, layout: str, clock_name: str, compiled: str = "") -> None:
+def main(
+    library_name: str, name: str, layout: str, clock_name: str, compiled: str = "", dtype: str = "float32"
+) -> None:
     """Answer until the input ends."""
     library, clock = importlib.import_module(library_name), getattr(time, clock_name)
     imported = memory_of("VmRSS")
-    modes = steps_by_mode(library, name, layout, compiled)
+    modes = steps_by_mode(library, name, layout, compiled, dtype)
     step = modes[TRAINING]()
     start = time.perf_counter()
     losses = [step()]

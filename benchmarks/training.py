@@ -4,6 +4,7 @@
     python -m benchmarks.training --only ViT --pairs 30    # families whose name holds a text
     python -m benchmarks.training --mode memory            # training, inference, memory: one or several
     python -m benchmarks.training --compile both           # tdt's whole steps, and PyTorch's loss, compiled
+    python -m benchmarks.training --bfloat16               # under autocast, beside PyTorch's and beside tdt's float32
     python -m benchmarks.training --workloads              # the fixed list of `benchmarks.workloads`, and optimizer steps
 
 Each library runs in a process of its own and does a block of steps by turns; a line is the median of the ratios of PyTorch's
@@ -23,6 +24,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -36,6 +38,7 @@ from benchmarks.workloads import IMAGES, WORKLOADS
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = 0.1  # seconds of a block of steps, about
+ROUNDED = 0.02  # how far two losses may be apart under autocast to bfloat16, whose numbers have 8 bits
 NUDGED = 6  # trainings of PyTorch's with other rounding errors, where the losses differ
 COMPILED = {"": ("", ""), "tdt": ("step", ""), "both": ("step", "loss")}  # what of training, by tdt and by PyTorch
 MODES: dict[str, tuple[str, ...]] = {"training": (TRAINING,), "inference": tuple(INFERENCE), "memory": ()}
@@ -45,11 +48,13 @@ class Side:
     """A process of `benchmarks._side`. compiled: what of training is compiled: nothing, the "loss" or the "step"."""
 
     def __init__(
-        self, library: str, name: str, layout: str = "contiguous", threads: int | None = None, compiled: str = ""
-    ):
+        self, library: str, name: str, layout: str = "contiguous", threads: int | None = None, compiled: str = "",
+        dtype: str = "float32",
+    ):  # fmt: skip
         env = os.environ | {"PYTHONPATH": str(ROOT)} | ({"OMP_NUM_THREADS": str(threads)} if threads else {})
         clock = "process_time" if threads == 1 else "perf_counter"
-        command = [sys.executable, "-W", "ignore", "-m", "benchmarks._side", library, name, layout, clock, compiled]
+        side = [library, name, layout, clock, compiled, dtype]
+        command = [sys.executable, "-W", "ignore", "-m", "benchmarks._side", *side]
         self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.facts: dict[str, Any] = {}
         self.mode, self.steps = TRAINING, 1
@@ -123,10 +128,10 @@ class Results:
             print(" ", line)
 
 
-def compile_kernels(name: str, layout: str, threads: int | None, compiled: str) -> None:
+def compile_kernels(name: str, layout: str, threads: int | None, compiled: str, dtype: str) -> None:
     """Fill the cache of compiled kernels, by a process that is not measured: compiling takes 150 MiB."""
     for _ in range(3):
-        with Side("tdt", name, layout, threads, compiled) as side:
+        with Side("tdt", name, layout, threads, compiled, dtype) as side:
             side.wait()
         if not side.facts["compiled"]:
             return
@@ -155,25 +160,30 @@ def compare(
     pairs: int,
     memory: bool,
     compiled: tuple[str, str] = ("", ""),
+    dtype: str = "float32",
 ) -> None:
     """Print the lines of a network. compiled: what of training, by tdt and by PyTorch."""
     if memory:
-        compile_kernels(name, layout, threads, compiled[0])
+        compile_kernels(name, layout, threads, compiled[0], dtype)
     with (
-        Side("tdt", name, layout, threads, compiled[0]) as ours,
-        Side("torch", name, layout, threads, compiled[1]) as theirs,
+        Side("tdt", name, layout, threads, compiled[0], dtype) as ours,
+        Side("torch", name, layout, threads, compiled[1], dtype) as theirs,
+        Side("tdt", name, layout, threads, compiled[0]) if dtype != "float32" else nullcontext() as full,
     ):
-        ours.wait()
-        theirs.wait()
+        for side in (ours, theirs, full):
+            if side is not None:
+                side.wait()
         # The weights' rounding errors do not shrink with the loss: two of PyTorch's own algorithms differ by as much.
         # Compiled training has no outputs, and PyTorch's other random numbers, so other losses after dropout.
         kinds = () if compiled[1] else (("losses", 1e-3, 1e-4), ("outputs", 1e-2, 0.0))
+        if full is not None and kinds:  # roundings to bfloat16 differ where the sums before them do
+            kinds = (("losses", ROUNDED, ROUNDED), ("outputs", 2 * ROUNDED, ROUNDED))
         for kind, tolerance, share in kinds[: 1 if compiled[0] else 2]:
             a, b = ours.facts[kind], theirs.facts[kind]
             least = max(1e-5, share * max(map(abs, b), default=0.0))
             if all(math.isclose(p, q, rel_tol=tolerance, abs_tol=least) for p, q in zip(a, b, strict=True)):
                 continue
-            if kind != "losses" or ": " not in name or not same_training(ours, theirs):
+            if kind != "losses" or ": " not in name or full is not None or not same_training(ours, theirs):
                 raise SystemExit(f"{name}: the {kind} differ: {a}, PyTorch {b}")
         title = name if layout == "contiguous" else f"{name}, {layout}"
         if memory:
@@ -187,6 +197,11 @@ def compare(
             if any(compiled):
                 figures += f", first step {ours.facts['first']:.1f} {theirs.facts['first']:.1f} s"
             results.add(title, mode, threads, *bounds, figures)
+            if full is not None:
+                full.select(mode)
+                bounds = interval(ratios(full.seconds, ours.seconds, pairs))
+                figures = f"{ours.seconds() * 1e3:9.3f} {full.seconds() * 1e3:9.3f} ms"
+                results.add(title, f"{mode}, of tdt's float32", threads, *bounds, figures)
 
 
 def busy(seconds: float = 1.0) -> float:
@@ -224,6 +239,7 @@ def main() -> None:
     parser.add_argument(
         "--compile", choices=list(COMPILED)[1:], default="", help="compile training steps, of one or both"
     )
+    parser.add_argument("--bfloat16", action="store_true", help="under autocast; beside tdt's own float32 as well")
     parser.add_argument("--workloads", action="store_true", help="compare the fixed workloads instead of the families")
     parser.add_argument("--busy", action="store_true", help="measure even if the machine is busy")
     args = parser.parse_args()
@@ -234,6 +250,8 @@ def main() -> None:
         )
     if args.compile and (args.workloads or "inference" in args.mode):
         parser.error("--compile is for the training of families: give --mode training or memory, and no --workloads")
+    if args.bfloat16 and args.workloads:
+        parser.error("--bfloat16 is for families: give no --workloads")
     names = networks(args.only, args.workloads)
     if not names:
         raise SystemExit(f"no network holds {args.only!r}")
@@ -244,8 +262,9 @@ def main() -> None:
     for threads in args.threads:
         for name, layout in names:
             compare(
-                results, name, layout, threads or None, modes, args.pairs, "memory" in args.mode, COMPILED[args.compile]
-            )
+                results, name, layout, threads or None, modes, args.pairs, "memory" in args.mode, COMPILED[args.compile],
+                "bfloat16" if args.bfloat16 else "float32",
+            )  # fmt: skip
     results.print_summary()
 
 

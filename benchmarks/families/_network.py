@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ class Network:
         batch: how many samples a training step takes.
         optimizer: class of `library.optim`, with its arguments.
         step: a training step on the batch's tensors, where it is not one loss, `backward` and one optimizer; its loss.
+        bfloat16: losses and outputs are computed under autocast to bfloat16; a `step` of its own wholly.
     """
 
     library: Any
@@ -34,6 +36,11 @@ class Network:
     batch: int
     optimizer: tuple[str, dict[str, float]] = ("AdamW", {"lr": 1e-3})
     step: Callable[..., Any] | None = None
+    bfloat16: bool = False
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        """What computes in the network's precision."""
+        return self.library.autocast("cpu", self.library.bfloat16) if self.bfloat16 else nullcontext()
 
     def tensors(self, count: int) -> Batch:
         """A batch, the same for both libraries."""
@@ -52,12 +59,18 @@ class Network:
 
         def train(*batch: Any) -> Any:
             optimizer.zero_grad()
-            loss = compute(*batch)
+            with self._precision():
+                loss = compute(*batch)
             loss.backward()
             optimizer.step()
             return loss
 
-        step = self.step or train
+        def own_step(*batch: Any) -> Any:
+            assert self.step is not None
+            with self._precision():
+                return self.step(*batch)
+
+        step = own_step if self.step else train
         run = self.library.compile(step) if compiled == "step" else step
         return lambda: run(*batch).item()
 
@@ -67,7 +80,7 @@ class Network:
         batch = self.tensors(count)
 
         def infer() -> float:
-            with self.library.no_grad():
+            with self.library.no_grad(), self._precision():
                 return self.predict(*batch).abs().mean().item()
 
         return infer
