@@ -276,10 +276,13 @@ def taken(x: Any, index: Any, dim: int, negative: bool = False) -> Any:
     """Many entries of x along `dim`, as `index_cpu.take` says; None where no kernel applies or an index is out of range."""
     if not SWITCHES.kernels or x.__class__ is not np.ndarray or index.__class__ is not np.ndarray or not x.ndim:
         return None
-    if x.shape == index.shape and LARGE_INDEX <= x.size < SMALL_INDEXED and x.dtype.char in NUMBERS:
+    expanded = 0 in index.strides
+    if x.shape == index.shape and LARGE_INDEX <= x.size < SMALL_INDEXED and x.dtype.char in NUMBERS and not expanded:
         return _take_rows(x, index, dim, negative) if index.dtype.char in "lqi" else None
     if not _indexed(x.shape, index, dim) or x.itemsize > 8 or not x.size:
         return None
+    if expanded and index.ndim == x.ndim and (whole := _expanded(index, dim)) is not None:
+        return _take_along(x, index[whole], dim, negative)
     if index.ndim == 1 and dim < x.ndim - 1 and x.ndim > 1 and index.size * x.size // x.shape[dim] < LARGE_MOVE:
         return None  # NumPy copies whole entries as fast
     if x.size < SMALL_INDEXED and index.size < SMALL_INDEXED and x.dtype.char in NUMBERS:
@@ -289,9 +292,14 @@ def taken(x: Any, index: Any, dim: int, negative: bool = False) -> Any:
 
 
 def prepared_taken(x: Any, index: Any, dim: int) -> Any:
-    """A function that does `taken` for few elements of arrays of one shape; None where there are more."""
-    few = x.shape == index.shape and LARGE_INDEX <= x.size < SMALL_INDEXED and SWITCHES.kernels
-    return _prepared_take(x, index, dim) if few and x.dtype.char in NUMBERS and index.dtype.char in "lqi" else None
+    """A function that does `taken` for few elements of arrays of these shapes; None where there are more."""
+    if not SWITCHES.kernels or not x.ndim == index.ndim > 0 or not _indexed(x.shape, index, dim) or not x.size:
+        return None
+    if index.size >= LARGE_MOVE or x.dtype.char not in NUMBERS or not x.flags.c_contiguous:
+        return None
+    if 0 in index.strides and (whole := _expanded(index, dim)) is not None and dim < x.ndim - 1:
+        return _prepared_entries_along(x, index, dim, whole)
+    return _prepared_take(x, index, dim) if index.flags.c_contiguous and index.size < SMALL_INDEXED else None
 
 
 def prepared_placed(x: Any, index: Any, source: Any, dim: int, *, negative: bool = False, how: str = "sum") -> Any:
@@ -353,25 +361,27 @@ def placed(out: Any, index: Any, source: Any, dim: int, how: str, negative: bool
         return False
     if index.ndim == out.ndim and source.shape != index.shape:
         source = source[tuple([slice(n) for n in index.shape])]
-    index = index if index.ndim == 1 else _vector_of(index, dim)
+    whole = _expanded(index, dim) if index.ndim > 1 else None
+    index = index if whole is None else index[whole]
     few = how == "sum" and out.size < SMALL_INDEXED and source.size < LARGE_MOVE and source.ndim == out.ndim
-    if index.ndim == 1 or not few:
+    if index.ndim < out.ndim or not few:
         source = np.ascontiguousarray(source)
     return (_add_rows if few else _put_along)(out, index, source, dim, *(() if few else (how,)), negative)
 
 
-def _vector_of(index: Any, dim: int) -> Any:
-    """The vector that was expanded over all other dimensions than `dim` to make the index; else the index."""
-    expanded = _expanded(index, dim)
-    return index if expanded is None else index[expanded]
-
-
 def _expanded(index: Any, dim: int) -> tuple | None:
-    """How the vector is indexed that was expanded over all other dimensions than `dim` to make the index; None if none was."""
-    for k, (n, stride) in enumerate(zip(index.shape, index.strides, strict=True)):
-        if k != dim and n > 1 and stride:
-            return None
-    return tuple([slice(None) if k == dim else 0 for k in range(index.ndim)])
+    """How an index is indexed that was expanded over all dimensions behind `dim`, so that it names whole entries; else None.
+
+    What is left is (m) if it was expanded over the dimensions before `dim`, too, else (*, m) with these.
+    """
+    varies = [n > 1 and stride != 0 for n, stride in zip(index.shape, index.strides, strict=True)]
+    if any(varies[dim + 1 :]):
+        return None
+    if not any(varies[:dim]):
+        return tuple([slice(None) if k == dim else 0 for k in range(index.ndim)])
+    if math.prod(index.shape[dim + 1 :]) == 1:  # single elements
+        return None
+    return tuple([slice(None) if k <= dim else 0 for k in range(index.ndim)])
 
 
 def flat_index(index: Any, shape: tuple[int, ...]) -> Any:
@@ -586,6 +596,7 @@ _take_rows, _add_rows, _search_rows = lazy("_row_index:take"), lazy("_row_index:
 _flat_index = lazy("_row_index:flat_index")
 _entries, _bags = lazy("_row_index:entries"), lazy("_row_index:bags")
 _prepared_take, _prepared_place = lazy("_row_index:prepared_take"), lazy("_row_index:prepared_place")
+_prepared_entries_along = lazy("_row_index:prepared_entries_along")
 _prepared_entries, _prepared_pdist = lazy("_row_index:prepared_entries"), lazy("distance_cpu:prepared_pdist")
 _take_along, _put_along = lazy("index_cpu:take"), lazy("index_cpu:put")
 _scan, _extremes = lazy("scan_cpu:scan"), lazy("scan_cpu:extremes")

@@ -270,7 +270,7 @@ def prepared_take(x: np.ndarray, index: np.ndarray, dim: int) -> Callable[..., n
 
     out = np.empty(shape, kind)
     operands = [x.swapaxes(dim, -1), index.swapaxes(dim, -1), NONE.copy()]
-    return raising(for_arrays(taken, code, operands, [(out, out.swapaxes(dim, -1))]))
+    return raising(for_arrays(taken, code, operands, [(out, out.swapaxes(dim, -1))], tables=1))
 
 
 def raising(run: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
@@ -318,8 +318,8 @@ def prepared_place(x: np.ndarray, index: np.ndarray, dim: int, negative: bool, h
 def _placing(x: np.ndarray, index: np.ndarray, dim: int, negative: bool, how: str) -> tuple[Callable[..., Any], Views]:
     """The ufunc that writes to x, with a word as in `row_take`; and what gives its operands of x, the index and the source."""
     types = x.dtype.char, index.dtype.char, negative, how
-    if index.ndim == 1 and dim < x.ndim - 1:
-        shape, rows = (*x.shape[: dim + 1], -1), (*x.shape[:dim], len(index), -1)
+    if index.ndim < x.ndim and dim < x.ndim - 1:
+        shape, rows = (*x.shape[: dim + 1], -1), (*x.shape[:dim], index.shape[-1], -1)
         code = _code_for(row_place_entries, *types)
         return code, lambda x, index, source: (x.reshape(shape), index, source.reshape(rows))
     return _code_for(row_place, *types), lambda x, index, source: (
@@ -336,6 +336,15 @@ def prepared_entries(x: np.ndarray, index: np.ndarray) -> Callable[..., np.ndarr
     general = lambda x, index, failed: code(x.reshape(rows), index.reshape(-1), failed).reshape(shape)  # noqa: E731
     out, flat = np.empty(shape, x.dtype), index.reshape(-1)
     operands, results = [x.reshape(rows), flat, NONE.copy()], [(out, out.reshape(len(flat), -1))]
+    return raising(for_arrays(general, code, operands, results, tables=1))
+
+
+def prepared_entries_along(x: np.ndarray, index: np.ndarray, dim: int, whole: tuple) -> Callable[..., np.ndarray]:
+    """The elements of a contiguous x at an index that was expanded: index[whole] names entries along `dim`. See `prepares`."""
+    code, rows, shape = _entries_code(x.dtype, index.dtype), (*x.shape[: dim + 1], -1), index.shape
+    general = lambda x, index, failed: code(x.reshape(rows), index[whole], failed).reshape(shape)  # noqa: E731
+    out = np.empty(shape, x.dtype)
+    operands, results = [x.reshape(rows), index[whole], NONE.copy()], [(out, out.reshape(*shape[: dim + 1], -1))]
     return raising(for_arrays(general, code, operands, results, tables=1))
 
 

@@ -1,6 +1,6 @@
 """Entries along a dimension by a tensor of indices, on the CPU: taken (gather) and placed (scatter), on all threads.
 
-Arrays are seen as (A, n, B), n along the dimension. An index names single elements, (A, m, B), or whole entries, (m).
+Arrays are seen as (A, n, B), n along the dimension. An index names single elements, (A, m, B), or whole entries, (m) or (A, m).
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ def _position(code: Code, index_kind: str, index: Value, place: Value, n: Value,
     return code.select(number < 0, number + n, number) if negative else number
 
 
-@native("pppqqqqqq")
+@native("pppqqqqqqq")
 def _take(code: Code, first: Value, last: Value, arguments: list[Value], kind: str, index_kind: str, form: str,
           negative: bool) -> None:  # fmt: skip
-    """x, index, out, n, m, B, rows, each (rows of a block), lowest index; fails for an index out of range.
+    """x, index, out, n, m, B, rows, each (rows of a block), step (of the index from an A to the next: 0 or m), lowest index.
 
-    form: "elements" and "entries" for rows (A · m) of B, "last" (B = 1) and "last entries" for rows (A) of m.
+    Fails for an index out of range. form: "elements" and "entries" for rows (A · m) of B, "last" (B = 1) and "last entries" for
+    rows (A) of m.
     """
-    x, index, out, n, m, width, rows, each, low = arguments
+    x, index, out, n, m, width, rows, each, step, low = arguments
 
     def number_at(place: Value) -> Value:
         return _position(code, index_kind, index, place, n, negative)
@@ -55,7 +56,7 @@ def _take(code: Code, first: Value, last: Value, arguments: list[Value], kind: s
             outer = quotient(code, row, m, rows)
             base, target = outer * n * width, row * width
             if form == "entries":
-                place = row - outer * m
+                place = row - outer * (m - step)
                 _check(code, index_kind, index, place, code.value(1, "i64"), n, low)
                 _copy_row(code, kind, x, base + number_at(place) * width, out, target, width)
             else:
@@ -121,23 +122,23 @@ def _copy_row(code: Code, kind: str, x: Value, source: Value, out: Value, target
         code.store(code.load(kind, x, source + b), out, target + b)
 
 
-@native("pppqqqqqq")
+@native("pppqqqqqqq")
 def _put(
     code: Code, first: Value, last: Value, arguments: list[Value], kind: str, index_kind: str, whole: bool,
     single: bool, how: str, negative: bool,
 ) -> None:  # fmt: skip
-    """out, index, source, n, m, B, parts (of the columns of an A), width of a part, lowest index. A block is a part of an A.
+    """out, index, source, n, m, B, parts (of the columns of an A), width of a part, step and lowest index as in `_take`.
 
-    single: B is 1. Fails for an index out of range.
+    A block is a part of an A. single: B is 1. Fails for an index out of range.
     """
-    out, index, source, n, m, width, parts, part, low = arguments
+    out, index, source, n, m, width, parts, part, step, low = arguments
     with code.loop(first, last) as unit:
         outer = unit // parts
         left = (unit - outer * parts) * part
         right = code.minimum(left + part, width)
         base = outer * n * width
         if whole:
-            _check(code, index_kind, index, code.value(0, "i64"), m, n, low)
+            _check(code, index_kind, index, outer * step, m, n, low)
         elif single:
             _check(code, index_kind, index, outer * m, m, n, low)
         with code.loop(0, m) as j:
@@ -151,9 +152,15 @@ def _put(
                 code.store(combined(code, how, code.load(kind, out, target, count), new), out, target)
 
             if single:
-                place(code.value(0, "i64"), _position(code, index_kind, index, j if whole else row, n, negative))
+                place(
+                    code.value(0, "i64"),
+                    _position(code, index_kind, index, outer * step + j if whole else row, n, negative),
+                )
             elif whole:
-                number, many = _position(code, index_kind, index, j, n, negative), 2 * VECTOR // SIZES[kind]
+                number, many = (
+                    _position(code, index_kind, index, outer * step + j, n, negative),
+                    2 * VECTOR // SIZES[kind],
+                )
                 end = left + (right - left) // many * many
                 for begin, stop, count in ((left, end, many), (end, right, 0)):
                     with code.loop(begin, stop, count or 1) as b:
@@ -164,20 +171,22 @@ def _put(
 
 
 def take(x: np.ndarray, index: np.ndarray, dim: int, negative: bool) -> np.ndarray | None:
-    """The entries `index` (m) along `dim`, or its elements (as many dimensions as x); None if an index is out of range.
+    """The entries `index` along `dim`, or its elements; None if an index is out of range.
 
-    negative: whether indices may count from the end.
+    Args:
+        index: of entries (m), or (*, m) with the dimensions before `dim`; of elements as many dimensions as x.
+        negative: whether indices may count from the end.
     """
-    n, whole = x.shape[dim], index.ndim == 1 and x.ndim != 1
+    n, whole = x.shape[dim], index.ndim < x.ndim
     x, index = np.ascontiguousarray(x), np.ascontiguousarray(index)
-    m = len(index) if whole else index.shape[dim]
+    m = index.shape[-1 if whole else dim]
     width = math.prod(x.shape[dim + 1 :])
     form = ("last entries" if whole else "last") if width == 1 else "entries" if whole else "elements"
     rows = math.prod(x.shape[:dim]) * (1 if width == 1 else m)
     out = np.empty((*x.shape[:dim], m, *x.shape[dim + 1 :]), x.dtype)
     each = max(1, CHECKED // max(m if width == 1 else width, 1))
     routine = _take(KINDS[x.itemsize], INDICES[index.dtype.char], form, negative)
-    args = x, index, out, n, m, width, rows, each, -n if negative else 0
+    args = x, index, out, n, m, width, rows, each, m if index.ndim > 1 else 0, -n if negative else 0
     return out if parallel_checked(routine, -(-rows // each), args, GRAIN * UNITS // CHECKED) else None
 
 
@@ -209,14 +218,14 @@ def put(out: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int, how: s
     """Place `source` at the entries `index` of the contiguous `out`, in order: "set", "sum", "prod", "amax" or "amin".
 
     Args:
-        index: (m), or as many dimensions as `out`.
+        index: as in `take`.
         source: contiguous.
         negative: whether indices may count from the end.
     Returns: whether all indices are in range; if not, some elements may be placed already.
     """
-    n, whole = out.shape[dim], index.ndim == 1 and out.ndim != 1
+    n, whole = out.shape[dim], index.ndim < out.ndim
     index = np.ascontiguousarray(index)
-    m = len(index) if whole else index.shape[dim]
+    m = index.shape[-1 if whole else dim]
     width = math.prod(out.shape[dim + 1 :])
     outer = math.prod(out.shape[:dim])
     part = WIDTH if outer < 16 and width >= 2 * WIDTH else max(width, 1)
@@ -224,5 +233,5 @@ def put(out: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int, how: s
     routine = _put(kind, INDICES[index.dtype.char], whole, width == 1, how, negative)
     parts = -(-width // part)
     grain = max(1, UNITS * 2 // max(m * part, 1))
-    args = out, index, source, n, m, width, parts, part, -n if negative else 0
+    args = out, index, source, n, m, width, parts, part, m if index.ndim > 1 else 0, -n if negative else 0
     return parallel_checked(routine, outer * parts, args, grain)

@@ -128,6 +128,36 @@ def test_entries_are_added_in_order_by_a_vector_or_one_that_was_expanded(dtype: 
                     call(dim, i, tdt.from_numpy(source))
 
 
+@pytest.mark.parametrize("shape, count", [((70, 9), 40), ((3, 20, 6), 33), ((2, 3, 300, 5), 600)])
+def test_an_expanded_index_names_whole_entries(shape: tuple[int, ...], count: int):
+    torch = require_torch()
+    rng = np.random.default_rng(6)
+    for dim in range(len(shape) - 1):
+        size = (*shape[:dim], count, *shape[dim + 1 :])
+        x, source = (rng.integers(-9, 9, s).astype(np.float32) for s in (shape, size))
+        of_each = rng.integers(0, shape[dim], (*shape[:dim], count, *[1] * (len(shape) - dim - 1)))
+        results = []
+        for t in (torch, tdt):
+            index = t.tensor(of_each).expand(size)
+            a, b = t.tensor(x, requires_grad=True), t.tensor(source, requires_grad=True)
+            for _ in range(3):  # the third call of a kind is prepared
+                ways = [
+                    t.gather(a, dim, index),
+                    t.scatter_add(a, dim, index, b),
+                    t.scatter(a.detach(), dim, index, 2.5),
+                ]
+                ways += [
+                    t.scatter_reduce(a.detach(), dim, index, b.detach(), how, include_self=own)
+                    for how in ("mean", "amax") for own in (True, False)
+                ]  # fmt: skip
+                grads = *t.autograd.grad((ways[0] * b).sum(), (a, b)), *t.autograd.grad((ways[1] ** 2).sum(), (a, b))
+            results.append([y.detach().numpy() for y in (*ways, *grads)])
+        for found, expected in zip(results[1], results[0], strict=True):
+            np.testing.assert_allclose(found, expected, rtol=2e-7)
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            tdt.gather(tdt.tensor(x), dim, tdt.tensor(of_each + shape[dim]).expand(size))
+
+
 def test_nothing_is_added_to_a_tensor_without_elements():
     source, index = tdt.ones(40, 9), tdt.zeros((40, 9), dtype=tdt.int64)
     with pytest.raises(RuntimeError, match="index 0 is out of bounds"):

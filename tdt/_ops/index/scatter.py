@@ -80,7 +80,7 @@ def _gather(xp: ModuleType, x: Any, index: Any, *, dim: int) -> Any:
     return x[_grid(xp, index, dim)] if index.size else xp.zeros(index.shape, x.dtype)
 
 
-@_kernels.prepares(_gather.forward)
+@_kernels.prepares(_gather.forward, strided=True, large=True)
 def _(x: Any, index: Any, *, dim: int, recorded: bool) -> Any:
     return _kernels.prepared_taken(x, index, dim)
 
@@ -161,11 +161,13 @@ def _padded(g: Tensor, shape: tuple[int, ...]) -> Tensor:
 @op(promote=(), broadcasts=False, computes=False, node=by_number("Scatter", 2, number=1))
 def _scatter(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, out: Any = None) -> Any:
     out, target, index = _target(x, index, dim, out)
-    if index.size and not (getattr(src, "ndim", 0) and _kernels.placed(target, index, src, dim, "set")):
+    src = src if hasattr(src, "dtype") else fitting(xp, src, x.dtype)
+    values = src if getattr(src, "ndim", 0) or xp is not np else np.full(index.shape, src, x.dtype)
+    if index.size and not (getattr(values, "ndim", 0) and _kernels.placed(target, index, values, dim, "set")):
         in_range(index, target.shape[dim], dim)
         if getattr(src, "ndim", 0) and src.shape != index.shape:
             src = src[tuple([slice(n) for n in index.shape])]
-        target[_grid(xp, index, dim)] = src if hasattr(src, "dtype") else fitting(xp, src, x.dtype)
+        target[_grid(xp, index, dim)] = src
     return out
 
 
@@ -337,19 +339,38 @@ def _scatter_reduce(
 ) -> Any:
     out, target, index = _target(x, index, dim, out)
     src = at_least_1d(src)
-    if not index.size or (include_self and reduce != "mean" and _kernels.placed(target, index, src, dim, reduce)):
+    if not index.size:
         return out
-    in_range(index, target.shape[dim], dim)
-    where = _grid(xp, index, dim)
     if not include_self:
-        target[where] = START[reduce] if reduce in START else _limit(x.dtype, reduce == "amin")
-    combine_at(AT[reduce], target, where, src[tuple([slice(n) for n in index.shape])])
+        start = START[reduce] if reduce in START else _limit(x.dtype, reduce == "amin")
+        _scatter.forward(xp, target, index, start, dim=dim, out=target)
+    _combine(xp, target, index, src, dim, "sum" if reduce == "mean" else reduce)
     if reduce == "mean":
-        count = xp.full(target.shape, int(include_self))
-        add_at(count, where, 1)
-        count = xp.maximum(count, 1)
-        target[...] = target // count if x.dtype.kind in "iu" else target / count
+        count = xp.maximum(_counts(xp, index, target.shape, dim, int(include_self)), 1)
+        if x.dtype.kind in "iu":
+            target[...] = target // count
+        else:
+            xp.divide(target, count.astype(target.real.dtype), out=target)
     return out
+
+
+def _counts(xp: ModuleType, index: Any, shape: tuple[int, ...], dim: int, start: int) -> Any:
+    """How often `index` names each element of a shape, added to `start`; of size 1 where the index was expanded."""
+    sizes = [*shape]
+    for k, n in enumerate(index.shape):
+        if k != dim and n == shape[k] and not index.strides[k]:
+            sizes[k] = 1
+    index = index[tuple([slice(n if k != dim else None) for k, n in enumerate(sizes)])]
+    count = xp.full(sizes, start)
+    _combine(xp, count, index, xp.ones(index.shape, count.dtype), dim, "sum")
+    return count
+
+
+def _combine(xp: ModuleType, target: Any, index: Any, src: Any, dim: int, how: str) -> None:
+    """Combine elements of `target` with those of `src`: "sum", "prod", "amax" or "amin"."""
+    if not _kernels.placed(target, index, src, dim, how):
+        in_range(index, target.shape[dim], dim)
+        combine_at(AT[how], target, _grid(xp, index, dim), src[tuple([slice(n) for n in index.shape])])
 
 
 @_kernels.prepares(_scatter_reduce.forward, strided=True)
