@@ -63,6 +63,11 @@ class Assembler:
     def pointer(self, address: Any, kind: Any) -> Any:
         return self.builder.inttoptr(self.number(address), kind.as_pointer())
 
+    def prefetch(self, address: Any) -> None:
+        """Load the line at an address, which may be any, into the caches."""
+        place = self.pointer(address, self.i8)
+        self.intrinsic("llvm.prefetch.p0", self.ir.VoidType(), [place, self.i32(0), self.i32(3), self.i32(1)])
+
     def load(self, address: Any, mask: Any = None) -> Any:
         """A vector; zeros where a mask is not set."""
         pointer = self.pointer(address, self.vector)

@@ -30,6 +30,9 @@ PANEL = ("lines", "line_count", "columns", "summed", "cells", "weights_last", "f
 CHUNK = 64  # lines of a panel that are written together
 # Of kernels with more cells than MANY_CELLS, whose lines are far apart, as few as stay in a level-one cache until they are full.
 MANY_CELLS, CHUNK_OF_MANY = 12, 8
+# Numbers of a column, and rows of several columns, that are fetched ahead: weights lie in no near cache, and each column's, or
+# row's, in another place. Numbers of a cache line.
+AHEAD, AHEAD_ROWS, LINE = 64, 2, 16
 LINED_UP = ("windows", "pixels", "columns", "in_group", "groups", "depth", "width", "last", "function")
 
 
@@ -55,6 +58,8 @@ def panel(code: Code, p: SimpleNamespace, w: Value, out: Value, number: Value, l
             chunk = code.select((p.weights_last == 0) & (p.cells > MANY_CELLS), CHUNK_OF_MANY, code.value(CHUNK, "i64"))
             with code.loop(u * step + low * each, u * step + high * each, chunk) as at:
                 count = code.minimum(u * step + high * each - at, chunk)
+                with code.loop(0, here) as i:
+                    _fetch(code, w + 4 * (source + at + AHEAD + i * rows), chunk)
                 call(
                     code,
                     p.turn_scatter,
@@ -82,13 +87,21 @@ def panel(code: Code, p: SimpleNamespace, w: Value, out: Value, number: Value, l
 
         def turn() -> None:
             chunk = code.select(p.cells > MANY_CELLS, CHUNK_OF_MANY, p.cells)
-            with code.loop(low, high) as u, code.loop(0, p.cells, chunk) as cell:
-                call(code, p.turn_scatter, w + 4 * (source + u * step + cell), p.cells, code.minimum(p.cells - cell, chunk), out,
-                     p.tile_columns, p.lines + 8 * (u * p.cells + cell), here)  # fmt: skip
+            with code.loop(low, high) as u:
+                _fetch(code, w + 4 * (source + (u + AHEAD_ROWS) * step), here * p.cells)
+                with code.loop(0, p.cells, chunk) as cell:
+                    call(code, p.turn_scatter, w + 4 * (source + u * step + cell), p.cells, code.minimum(p.cells - cell, chunk),
+                         out, p.tile_columns, p.lines + 8 * (u * p.cells + cell), here)  # fmt: skip
 
         code.choose(p.separate != 0, separate, turn)
 
     code.choose(p.forward != 0, forward, lambda: code.choose(along, lines, cells))
+
+
+def _fetch(code: Code, start: Value, count: Value) -> None:
+    """Load so many numbers into the nearest cache, or what is there behind the weights."""
+    with code.loop(0, count, LINE) as at:
+        code.prefetch(start + 4 * at)
 
 
 @native("qqp", vectorize=False)

@@ -88,11 +88,6 @@ class Instructions(Assembler):
         """A vector of one float, repeated."""
         return self.spread(self.builder.load(self.pointer(address, self.f32)))
 
-    def prefetch(self, address: Any) -> None:
-        """Load the line at an address, which may be any, into the caches."""
-        place = self.pointer(address, self.i8)
-        self.intrinsic("llvm.prefetch.p0", self.ir.VoidType(), [place, self.i32(0), self.i32(3), self.i32(1)])
-
     def prefetch_few(self, address: Any, count: Any) -> None:
         """Load so many floats into the caches, unless they are many."""
         size = self.mul(count, 4)

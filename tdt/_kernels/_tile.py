@@ -322,8 +322,7 @@ class Emitter(Routine):
     def fetch(self, address: Any) -> None:
         """Fetch a line of as many columns into the nearest cache."""
         for offset in range(0, self.item * self.shape.columns, 64):
-            args = [self.at(address, offset, self.i8), self.i32(0), self.i32(3), self.i32(1)]
-            self.intrinsic("llvm.prefetch.p0", self.ir.VoidType(), args)
+            self.prefetch(self.builder.add(address, self.number(offset)))
 
     def _finish(self) -> None:
         sums = self.sums()

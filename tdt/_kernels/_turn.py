@@ -16,6 +16,7 @@ from tdt._kernels._tile import FUNCTION, Routine
 
 WORDS = ("source", "step", "count", "out", "pitch", "table", "high")
 FORMS = ("plain", "scatter", "gather", "lines")
+AHEAD = 16  # rows to the one that is fetched into the cache as another one is copied
 MOST_APART = BLOCK - 1  # elements of a column that `separator` takes apart: as many as it has are a block of the turner
 
 
@@ -115,8 +116,14 @@ class Lines(Routine):
             builder.store(builder.load(self.at(source, 0, kind)), self.at(out, 0, kind))
             return [builder.add(source, self.number(4)), builder.add(out, self.number(4))]
 
+        far = builder.mul(step, self.number(AHEAD))
+        end = builder.sub(self.bytes_of(values["high"]), self.number(4))
+
         def row(state: list[Any]) -> list[Any]:
             k, source = state
+            later = builder.add(source, far)
+            self.prefetch(later)
+            self.prefetch(builder.add(later, end))
             out = builder.add(values["out"], builder.mul(scale, self.entry(values["table"], k)))
             self.loop(rest, self.loop(vectors, [source, out], vector), single)
             return [builder.add(k, self.number(1)), builder.add(source, step)]
