@@ -42,7 +42,7 @@ CACHED = 5 << 16  # floats of a sample that stay in a level-two cache, where the
 # level-two cache by wide vectors, whose products do not hide how long it takes to load them.
 PAGE = 1024
 FAR = 1 << 20  # floats of all samples that lie in no level-two cache
-FEW_TIMES = 64  # rows up to which lines are read where they lie for shallow products too, and by vectors of eight
+FEW_TIMES = 64  # rows up to which vectors of eight read lines where they lie, and others those of shallow products too
 # Floats so many of which, and multiples, are between numbers in the same set of a level-one cache, and how many lines it has:
 # more lines that several tiles of rows read are packed for vectors of eight, of which a tile reads one cache line of each.
 SET, WAYS = 1024, 8
@@ -307,9 +307,11 @@ def _read_in_place(count: int, rows: int, depth: int, pixels: int, shape: Shape)
         return False
     if rows < FEW_ROWS:
         return True
-    if pixels >= PAGE or (rows > FEW_TIMES and (narrow or depth <= SHALLOW)):
+    if pixels >= PAGE:
         return False
-    return narrow or count * depth * pixels <= CACHED
+    if narrow:
+        return rows <= FEW_TIMES and depth > SHALLOW
+    return (rows <= FEW_TIMES or depth > SHALLOW) and count * depth * pixels <= CACHED
 
 
 def _plan_in_place(count: int, rows: int, depth: int, pixels: int, biased: bool) -> tuple | None:
