@@ -14,8 +14,9 @@ import torch
 
 import tdt
 from tests.on_gpu import _apart, _dense
+from tests.parity.attempts import attempt, quiet
 from tests.parity.convert import Unconvertible, to_tdt
-from tests.parity.opdb import attempt, full_name, ours, present, quiet, samples, seed_all
+from tests.parity.opdb import full_name, ours, present, samples, seed_all
 
 MOST_SAMPLES = 2  # of an op
 # These draw other numbers on a GPU, leave memory as it is, or look at memory around a view, which does not move with it: of their

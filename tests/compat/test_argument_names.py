@@ -19,8 +19,8 @@ from tests.helpers import require_torch
 
 torch = require_torch()
 
+from tests.parity.attempts import attempt  # noqa: E402
 from tests.parity.compare import difference  # noqa: E402
-from tests.parity.opdb import attempt  # noqa: E402
 
 # The stubs of PyTorch's built-in functions, which its build generates from their signatures: (file, class, what has them).
 STUBS = [

@@ -10,8 +10,8 @@ from tests.helpers import require_torch
 
 torch = require_torch()
 
+from tests.parity.attempts import attempt  # noqa: E402
 from tests.parity.compare import difference, error_difference, first_clause  # noqa: E402
-from tests.parity.opdb import attempt  # noqa: E402
 
 OF_A_TENSOR = """
     sum mean prod amax amin argmax argmin sort argsort mode median flatten squeeze t unbind tril triu diag nonzero trace

@@ -9,8 +9,8 @@ from tests.helpers import require_torch
 
 torch = require_torch()
 
+from tests.parity.attempts import attempt, quiet  # noqa: E402
 from tests.parity.compare import difference, error_difference  # noqa: E402
-from tests.parity.opdb import attempt, quiet  # noqa: E402
 
 DTYPES = ("bool", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 

@@ -11,8 +11,8 @@ from tests.helpers import require_torch
 
 torch = require_torch()
 
+from tests.parity.attempts import attempt  # noqa: E402
 from tests.parity.compare import describe, difference, error_difference, strides_of  # noqa: E402
-from tests.parity.opdb import attempt  # noqa: E402
 
 CASES = 150
 SEED = int(os.environ.get("TDT_SEED", random.randrange(10**6)))

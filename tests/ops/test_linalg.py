@@ -9,8 +9,8 @@ from tests.helpers import require_torch
 
 torch = require_torch()
 
+from tests.parity.attempts import attempt  # noqa: E402
 from tests.parity.compare import difference, error_difference, first_clause  # noqa: E402
-from tests.parity.opdb import attempt  # noqa: E402
 
 INDEFINITE = [[1.0, 2.0], [2.0, 1.0]]
 

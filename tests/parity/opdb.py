@@ -5,14 +5,12 @@ A case is one call in both libraries: (op, check, dtype, sample), always with th
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import random
 import types
-import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +22,7 @@ from torch.testing._internal.opinfo import core
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 
 import tdt
+from tests.parity.attempts import attempt, quiet
 from tests.parity.compare import error_difference
 from tests.parity.convert import Unconvertible, cloned, tensors_in, to_tdt
 from tests.parity.listing import call_code
@@ -186,24 +185,6 @@ def samples_refused(info: OpInfo, dtype: torch.dtype) -> tuple[SampleInput, ...]
     known = next(d for d in (torch.float32, torch.int64, *DTYPES) if d in info.dtypes)
     converted = [cloned((s.input, s.args, s.kwargs), {known: dtype}) for s in some(samples(info, known))]
     return tuple(SampleInput(first, args=args, kwargs=kwargs) for first, args, kwargs in converted)
-
-
-def attempt(function: Callable, *args: Any, **kwargs: Any) -> tuple[Any, Exception | None]:
-    """The result, or the error it raised; both libraries' generators start from the same seed."""
-    torch.default_generator.manual_seed(7)  # torch.manual_seed walks the stack for each kind of device: 1 ms
-    tdt.manual_seed(7)
-    try:
-        return function(*args, **kwargs), None
-    except Exception as error:  # noqa: BLE001 (the error is the answer that is compared)
-        return None, error
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Without warnings of either library: they are not what is compared here."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def ask(report: Report, check: str, dtype: Any, function: str, theirs: Callable, our: Callable,
