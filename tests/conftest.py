@@ -8,6 +8,7 @@ suite that takes longer than a coffee is not run. `pytest --no-budget` only prin
 from __future__ import annotations
 
 import gc
+import re
 import sys
 import time
 from collections import defaultdict
@@ -82,6 +83,8 @@ COMPUTING = tuple(  # the commands among them whose tests ask for numbers, or fo
 )
 TOTAL = 720.0
 LONG = 480.0  # of the tests marked `long`, which have no group
+BESIDE = 300.0  # of the tests that need PyTorch, where `--without-passed` leaves out the others
+PROGRAMS = re.compile(r"\b(import|from) torch|as_torch|torch_scripts|gpu_check")
 
 
 def is_below(path: Path, folder: str) -> bool:
@@ -126,14 +129,50 @@ def short_ways_at_once() -> None:
     _call_counts.TIMES = 1
 
 
+class Passed:
+    """Lists what passed, one a line: files of which every test did, and of other files the tests that did."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.passed: dict[str, dict[str, bool]] = defaultdict(dict)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        tests = self.passed[report.nodeid.partition("::")[0]]
+        tests[report.nodeid] = tests.get(report.nodeid, True) and report.passed
+
+    def pytest_sessionfinish(self) -> None:
+        lines = []
+        for path, tests in self.passed.items():
+            lines += [path] if all(tests.values()) else [test for test, passed in tests.items() if passed]
+        self.file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+@cache
+def passed_without_pytorch(file: Path) -> frozenset[str]:
+    """What `Passed` has listed."""
+    return frozenset(file.read_text(encoding="utf-8").splitlines())
+
+
+def is_left_out(path: Path, name: str, config: pytest.Config) -> bool:
+    """Whether `--without-passed` leaves out a test, or all of a file, as having passed."""
+    file = config.getoption("--without-passed")
+    return file is not None and name in passed_without_pytorch(file) and not runs_torch(path)
+
+
+@cache
+def runs_torch(path: Path) -> bool:
+    """Whether a test file runs programs that import `torch`, which find PyTorch where it is installed."""
+    return bool(PROGRAMS.search(path.read_text(encoding="utf-8")))
+
+
 class TimeBudget:
     """Adds up each group's seconds, prints them against the budget, and fails a run that exceeds it."""
 
-    def __init__(self, root: Path, enforce: bool, processes: int, long: str) -> None:
-        self.root = root
-        self.enforce = enforce
-        self.processes = processes
-        self.long = long
+    def __init__(self, config: pytest.Config) -> None:
+        self.enforce = not config.getoption("--no-budget")
+        self.processes = config.getoption("numprocesses", None) or 1  # -n, of pytest-xdist
+        self.long = config.getoption("--long")
+        self.total = LONG if self.long == "only" else BESIDE if config.getoption("--without-passed") else TOTAL
         self.start = time.perf_counter()
         self.seconds: dict[str, float] = defaultdict(float)
         self.group: dict[str, str] = {}
@@ -144,12 +183,12 @@ class TimeBudget:
         item.user_properties.append(("budget group", self.group[item.nodeid]))  # for the process that collects nothing
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        group, numbers = config.getoption("--group"), config.getoption("--numbers")
+        group = config.getoption("--group")
         parts: dict[bool, list[pytest.Item]] = {True: [], False: []}
         for item in items:
             long = self.long in ("too", "only" if item.get_closest_marker("long") else "without")
-            around = numbers and surrounds(item.path.relative_to(self.root))
-            parts[long and not around and group in (None, self.group[item.nodeid])].append(item)
+            again = is_left_out(item.path, item.nodeid, config)
+            parts[long and not again and group in (None, self.group[item.nodeid])].append(item)
         items[:] = parts[True]
         config.hook.pytest_deselected(items=parts[False])
 
@@ -164,10 +203,6 @@ class TimeBudget:
             group for group, spent in self.seconds.items() if spent > BUDGETS[group][0] and self.long == "without"
         ]
         return groups + ["all"] * (time.perf_counter() - self.start > self.total)
-
-    @property
-    def total(self) -> float:
-        return LONG if self.long == "only" else TOTAL
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -191,20 +226,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )  # fmt: skip
     parser.addoption("--numbers", action="store_true", help="leave out the tests of what surrounds the computation")
     parser.addoption("--group", choices=BUDGETS, help="run the tests of one group only")
+    parser.addoption("--list-passed", metavar="FILE", type=Path, help="write the names of the tests that pass")
+    parser.addoption(
+        "--without-passed", metavar="FILE", type=Path,
+        help="leave out what --list-passed listed where PyTorch was not installed, but for programs that import torch",
+    )  # fmt: skip
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    enforce = not config.getoption("--no-budget")
-    processes = config.getoption("numprocesses", None) or 1  # -n, of pytest-xdist
-    config.pluginmanager.register(
-        TimeBudget(Path(__file__).parent, enforce, processes, config.getoption("--long")), "tdt-time-budget"
-    )
+    config.pluginmanager.register(TimeBudget(config), "tdt-time-budget")
+    if (file := config.getoption("--list-passed")) and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Passed(file), "tdt-passed")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Import no file of whose tests `--long` leaves out all."""
-    long = config.getoption("--long")
-    if collection_path.suffix != ".py" or long == "too":
+    """Import no file of whose tests `--long`, `--numbers` or `--without-passed` leaves out all."""
+    if collection_path.suffix != ".py":
+        return None
+    name, long = collection_path.relative_to(config.rootpath), config.getoption("--long")
+    if config.getoption("--numbers") and surrounds(name.relative_to("tests")):
+        return True
+    if is_left_out(collection_path, name.as_posix(), config):
+        return True
+    if long == "too":
         return None
     source = collection_path.read_text()
     left_out = "pytest.mark.long" not in source if long == "only" else "\npytestmark = pytest.mark.long\n" in source
