@@ -122,9 +122,9 @@ class Row:
         return self.code.load(self.kind, self.x.place(self.code, i))
 
 
-def _sort_packed(row: Row) -> Value:
-    """Sort the keys by their upper halves; the address of the sorted ones."""
-    code, n, passes = row.code, row.n, SIGNED_BITS[row.kind] // DIGIT
+def _sort_packed(row: Row, n: Value) -> Value:
+    """Sort the first n keys by their upper halves; the address of the sorted ones, whose sign is inverted."""
+    code, passes = row.code, SIGNED_BITS[row.kind] // DIGIT
     many = 1 << DIGIT
     counts, other = code.array("i32", passes * many), code.array("i64", MOST)
     with code.loop(0, passes * many, LANES) as d:
@@ -133,9 +133,8 @@ def _sort_packed(row: Row) -> Value:
     def digit_of(key: Value, step: int) -> Value:
         return (key >> (32 + step * DIGIT)) & (many - 1)
 
-    top = 31 + passes * DIGIT  # the key's sign, which is inverted; bits above it are of no account
     with code.loop(0, n) as i:
-        key = code.load("i64", row.keys, i) ^ (-(1 << 63) if top == 63 else 1 << top)
+        key = code.load("i64", row.keys, i) ^ _sign(row)
         code.store(key, row.keys, i)
         for step in range(passes):
             d = digit_of(key, step) + step * many
@@ -157,6 +156,12 @@ def _sort_packed(row: Row) -> Value:
     return source
 
 
+def _sign(row: Row) -> int:
+    """The bit of the sign in a packed key; those above it are copies of it, and of no account in sorting."""
+    top = 31 + SIGNED_BITS[row.kind]
+    return -(1 << 63) if top == 63 else 1 << top
+
+
 def _sort_row(code: Code, operands: list[Operand], n: Value, letter: str, descending: bool) -> None:
     x, values, indices = operands
     row = Row(code, letter, x, n, descending)
@@ -175,7 +180,7 @@ def _put_in_order(row: Row, put: Callable[[Value, Value], None]) -> None:
 
     def many() -> None:
         if row.packed:
-            keys = _sort_packed(row)
+            keys = _sort_packed(row, n)
             with code.loop(0, n) as k:
                 put(code.load("i64", keys, k) & 0xFFFFFFFF, k)
             return
@@ -269,6 +274,45 @@ def row_topk(code: Code, operands: list[Operand], sizes: list[Value], letter: st
                 last.set(code.load("i64", row.keys, found.get() - 1))
 
     code.choose((n <= FEW) & (k * 2 > n), few, many)
+
+
+@generalized("(n),(k)->(k),(k)")
+def row_topk_of_many(code: Code, operands: list[Operand], sizes: list[Value], letter: str, descending: bool) -> None:
+    """`row_topk` for larger k, and types of up to 32 bits: time does not depend on the order of the elements.
+
+    Keys that are smaller than that of rank k among those before are collected. When there is no room, they are sorted, and the
+    first k kept.
+    """
+    x, _, values, indices = operands
+    n, k = sizes
+    row, highest = Row(code, letter, x, n, descending), (1 << 63) - 1
+    room = code.minimum(k * 4, MOST - 1)  # one key beyond is written, and not counted
+    count, limit = code.variable("i64", 0), code.variable("i64", highest)
+    dense = x.strides[0] == SIZES[row.kind]
+
+    def keep_first() -> None:
+        keys = _sort_packed(row, count.get())
+        count.set(code.minimum(count.get(), k))
+        with code.loop(0, count.get()) as place:
+            code.store(code.load("i64", keys, place) ^ _sign(row), row.keys, place)
+        with code.when(count.get() == k):
+            limit.set(code.load("i64", row.keys, k - 1))
+
+    with code.loop(0, n, SKIPPED) as start:
+        stop = code.minimum(start + SKIPPED, n)
+        some = code.variable("i1", 1)
+        with code.when(dense & (limit.get() != highest) & (start + SKIPPED <= n)):
+            some.set(row.none_before(start, SKIPPED, limit.get() & 0xFFFFFFFF) ^ 1)
+        with code.when(some.get()), code.loop(start, stop) as i:
+            key = row.key(i)
+            code.store(key, row.keys, count.get())
+            count.add(code.cast(key < limit.get(), "i64", signed=False))
+        with code.when((count.get() + SKIPPED > room) | (stop == n)):
+            keep_first()
+    with code.loop(0, k) as place:
+        i = code.load("i64", row.keys, place) & 0xFFFFFFFF
+        code.store(row.value(i), values.place(code, place))
+        code.store(i, indices.place(code, place))
 
 
 @generalized("(n)->(),()")

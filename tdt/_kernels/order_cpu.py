@@ -10,7 +10,7 @@ import numpy as np
 from tdt._kernels import _order
 from tdt._kernels._order import INTEGERS, SIGNED_BITS
 from tdt._kernels._pool import parallel
-from tdt._kernels._row_order import MOST, row_kth, row_median, row_mode, row_sort, row_topk, sort_rows
+from tdt._kernels._row_order import MOST, row_kth, row_median, row_mode, row_sort, row_topk, row_topk_of_many, sort_rows
 from tdt._kernels._threads import THREADS
 
 UNITS = 1 << 12  # elements that a block of the pool's work has at least
@@ -62,7 +62,8 @@ def row_function(name: str, dtype: np.dtype, option: bool = False) -> Any:
     "mode", or "kth", whose second operand is the rank, from 0.
 
     None for other types. Rows have at most MOST elements; of "topk" any number, and k is the size of a second operand of bools,
-    at most FEW where rows have more elements.
+    at most FEW where rows have more elements. "topk of many" is for types of up to 32 bits,
+    17 ≤ k ≤ MOST / 2.
     """
     letter = dtype.char
     if letter not in INTEGERS or not dtype.isnative:
@@ -71,6 +72,8 @@ def row_function(name: str, dtype: np.dtype, option: bool = False) -> Any:
         return row_sort(letter * 2 + "q", letter, option)
     if name == "topk":
         return row_topk(letter + "?" + letter + "q", letter, option)
+    if name == "topk of many":
+        return row_topk_of_many(letter + "?" + letter + "q", letter, option)
     if name == "mode":
         return row_mode(letter * 2 + "q", letter)
     if name == "kth":

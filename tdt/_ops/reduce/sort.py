@@ -137,15 +137,22 @@ def _topk(xp: ModuleType, x: Any, *, k: int, dim: int, largest: bool = True, kee
 _add_gather_rule(_topk)
 MOST_INSERTED = 64  # of the elements chosen by insertion, whose time grows with k
 FEW_INSERTED = 16  # the same, of large arrays
+MOST_CHOSEN = 1024  # of those chosen by sorting several times as many at a time
 
 
 def _prepare_topk(dtype: Any, shape: tuple[int, ...], which: tuple[int, int], largest: bool) -> Prepared:
     """The short way with the arguments ((k, dim), largest)."""
     (k, dim), ndim = which, len(shape)
-    if not ndim or not 1 <= k <= MOST_INSERTED or (function := _kernels.row_order("topk", dtype, largest)) is None:
+    if not ndim or k < 1:
         return None
     d, count = wrap_dim(dim, ndim), math.prod(shape)
-    if count < _kernels.LARGE_SORT or k > shape[d] or (k > FEW_INSERTED and count > _kernels.PIECE):
+    many = FEW_INSERTED < k <= MOST_CHOSEN and dtype.itemsize <= 4 and 4 * k <= shape[d]
+    if count < _kernels.LARGE_SORT or k > shape[d] or (not many and k > FEW_INSERTED and count > _kernels.PIECE):
+        return None
+    if not many and k > MOST_INSERTED:
+        return None
+    function = _kernels.row_order("topk of many" if many else "topk", dtype, largest)
+    if function is None:
         return None
     order, size = last(d, ndim) or (*range(ndim),), np.empty(k, np.bool_)
 
