@@ -26,6 +26,20 @@ def _nonzero(xp: ModuleType, x: Any) -> Any:
     return xp.stack(xp.nonzero(x), 0).T
 
 
+def _columns(x: np.ndarray) -> np.ndarray:
+    """The indices (x.ndim, number) of the elements that are not 0: NumPy finds flat ones in a fraction of the time."""
+    flat = x.reshape(-1).nonzero()[0]
+    if x.ndim == 1:
+        return flat.reshape(1, -1)
+    columns = np.empty((x.ndim, flat.size), np.int64)
+    for d in range(x.ndim - 1, 0, -1):
+        before = flat // x.shape[d]
+        np.subtract(flat, before * x.shape[d], out=columns[d])
+        flat = before
+    columns[0] = flat
+    return columns
+
+
 @overload
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: Literal[False] = False) -> Tensor: ...
 @overload
@@ -48,10 +62,8 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     """
     tensor_argument("nonzero", input)
     if out is None and input._a.ndim and unrecorded(input) and input._a.dtype.isbuiltin == 1:
-        columns = input._a.nonzero()
-        if as_tuple:
-            return tuple([wrap(np.ascontiguousarray(places)) for places in columns])
-        return wrap((columns[0].reshape(1, -1) if len(columns) == 1 else np.stack(columns)).T)
+        columns = _columns(input._a)
+        return tuple([wrap(places) for places in columns]) if as_tuple else wrap(columns.T)
     if out is not None:
         tensor_argument("nonzero", out, "out")
         if as_tuple:
