@@ -77,6 +77,15 @@ SURROUNDINGS = (
     "test_startup.py",
     "test_words.py",
 )
+# Tests that call kernels themselves, or ask how these are compiled, loaded and kept: TDT_KERNELS=reference changes nothing of
+# what they run.
+KERNELS = tuple(
+    f"_kernels/test_{name}.py"
+    for name in (
+        "column_softmax_cpu", "copies", "fused_fold", "jit", "loader", "native", "pack", "pixels", "private",
+        "references", "row_dots", "stated", "stream", "tile", "views",
+    )
+)  # fmt: skip
 COMPUTING = tuple(  # the commands among them whose tests ask for numbers, or for the kernels
     f"commands/test_{name}.py"
     for name in ("doctor", "eval", "export", "find_lr", "generate", "predict", "predict_tasks", "train")
@@ -101,8 +110,8 @@ def group_of(path: Path) -> str:
 
 
 def surrounds(path: Path) -> bool:
-    """Whether a test file, named from tests/, is one of SURROUNDINGS."""
-    return any(is_below(path, folder) for folder in SURROUNDINGS) and path.as_posix() not in COMPUTING
+    """Whether a test file, named from tests/, is one of SURROUNDINGS or KERNELS."""
+    return any(is_below(path, folder) for folder in (*SURROUNDINGS, *KERNELS)) and path.as_posix() not in COMPUTING
 
 
 @pytest.fixture(autouse=True)
@@ -224,7 +233,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--long", choices=("without", "too", "only"), default="without",
         help="run the tests marked `long`: PyTorch's database of ops, long generators (default: without)",
     )  # fmt: skip
-    parser.addoption("--numbers", action="store_true", help="leave out the tests of what surrounds the computation")
+    parser.addoption("--numbers", action="store_true", help="leave out what is the same on portable code")
     parser.addoption("--group", choices=BUDGETS, help="run the tests of one group only")
     parser.addoption("--list-passed", metavar="FILE", type=Path, help="write the names of the tests that pass")
     parser.addoption(
