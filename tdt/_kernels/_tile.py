@@ -50,6 +50,7 @@ OF_16_REGISTERS = {(6, 2): 1.0, (4, 3): 1.0, (12, 1): 0.8}
 MOST_ROWS_TOGETHER = {4: 6, 3: 9, 2: 14, 1: 24}
 STEP = 1
 MOST_FEW_ROWS, FEW = {7: 1, 5: 2, 4: 2, 3: 4, 2: 6, 1: 7}, 8  # as above in 16 registers, for fewer rows than that
+MOST_ROWS_TOGETHER_OF_16 = {3: 4, 2: 6, 1: 12}
 LARGEST_VECTOR = 64  # bytes of a vector where there are 32 registers
 EDGE_TIME = 1.05  # of a tile that is narrower than its panels, times that of its steps
 
@@ -107,14 +108,18 @@ def choose_with_edge(columns: int, width: int | None = None, item: int = 4) -> S
 
 
 @functools.cache
-def choose_for(rows: int, columns: int, width: int | None = None, item: int = 4) -> Shape:
-    """As `choose`, for so many rows in all, few or side by side: in 32 registers a tile may have any number of them."""
+def choose_for(rows: int, columns: int, width: int | None = None, item: int = 4, together: bool = False) -> Shape:
+    """As `choose`, for so many rows in all: a few, or any number, in 16 registers if they lie `together`."""
     width = width or width_of(item)
-    few = width * item < LARGEST_VECTOR
-    if few and rows >= FEW:
+    narrow, few = width * item < LARGEST_VECTOR, rows < FEW
+    if narrow and not few and not together:
         return choose(columns, width, item)
-    most_rows = MOST_FEW_ROWS if few else MOST_ROWS_TOGETHER
+    most_rows = MOST_FEW_ROWS if narrow and few else _most_rows_together(width, item)
     shapes = [Shape(r, v, width, item) for v, most in most_rows.items() for r in range(1, most + 1)]
+    if (
+        narrow and not few
+    ):  # of equally fast ones the one with more sums; one vector a row takes a load for each product
+        shapes = [shape for shape in reversed(shapes) if shape.vectors > 1 or columns <= width]
 
     def time(shape: Shape) -> float:
         return -(-rows // shape.rows) * -(-columns // shape.columns) * shape.cycles
@@ -124,10 +129,13 @@ def choose_for(rows: int, columns: int, width: int | None = None, item: int = 4)
 
 
 def same_columns(shape: Shape) -> list[Shape]:
-    """The tiles of as many columns whose rows lie together: in 32 registers of any number of rows, the most first."""
-    if shape.width * shape.item < LARGEST_VECTOR:
-        return [shape]
-    return [shape._replace(rows=rows) for rows in range(MOST_ROWS_TOGETHER[shape.vectors], 0, -1)]
+    """The tiles of as many columns whose rows lie together, the most first."""
+    most = _most_rows_together(shape.width, shape.item).get(shape.vectors, shape.rows)
+    return [shape._replace(rows=rows) for rows in range(most, 0, -1)]
+
+
+def _most_rows_together(width: int, item: int) -> dict[int, int]:
+    return MOST_ROWS_TOGETHER if width * item == LARGEST_VECTOR else MOST_ROWS_TOGETHER_OF_16
 
 
 def address(left: str, shape: Shape, *, panels: bool = True, places: bool = False, by_row: bool = False,

@@ -229,7 +229,7 @@ def _sum_windows(y: np.ndarray, image: np.ndarray, x: tuple, numbers: tuple, gro
 
 def _tile_of_cells(rows: int, columns: int, cells: int) -> Shape:
     """The tile of a weight gradient: the fastest whose columns fit in a scratch array for so many cells."""
-    shape = choose_for(rows, columns)
+    shape = choose_for(rows, columns, together=True)
     if cells * shape.columns <= SCRATCH:
         return shape
     return next(each for each in rates() if each.vectors == 1)

@@ -146,15 +146,22 @@ def test_the_tile_for_rows_that_are_few_or_lie_together_has_as_many_as_fill_it()
     assert choose_for(3, 784, 16).rows == 3
     assert [choose_for(rows, 192, 8)[:2] for rows in (1, 2, 3, 5, 7)] == [(1, 7), (2, 4), (3, 3), (5, 2), (4, 3)]
     for rows in (8, 9, 48, 100):
-        assert choose_for(rows, 70, 8) == choose(70, 8), "few registers hold the usual tiles alone"
+        assert choose_for(rows, 70, 8) == choose(70, 8), (
+            "of rows that lie apart few registers hold the usual tiles alone"
+        )
+    together = [choose_for(*sizes, 8, together=True)[:2] for sizes in ((8, 96), (9, 16), (64, 64), (8, 8), (7, 192))]
+    assert together == [(4, 3), (5, 2), (6, 2), (8, 1), (4, 3)]
     for rows, columns in itertools.product((1, 2, 3, 5, 7, 9, 48, 100), (16, 40, 70, 192)):
         for width, item, registers in ((8, 4, 16), (16, 4, 32), (4, 8, 16), (8, 8, 32)):
-            high, wide = choose_for(rows, columns, width, item)[:2]
-            assert high * wide + wide + 1 <= registers, "sums, a line and an element of the left operand fit"
+            for together in (False, True):
+                high, wide = choose_for(rows, columns, width, item, together)[:2]
+                assert high * wide + wide + 1 <= registers, "sums, a line and an element of the left operand fit"
 
 
 @pytest.mark.parametrize(
-    "shape", [choose_for(9, 40, 16), choose_for(48, 16, 16), *(choose_for(n, 192, 8) for n in (1, 2))], ids=str
+    "shape",
+    [choose_for(9, 40, 16), choose_for(48, 16, 16), *(choose_for(n, 192, 8) for n in (1, 2)), Shape(5, 2, 8)],
+    ids=str,
 )
 def test_tiles_of_any_number_of_rows_have_the_bits_of_the_sum_in_order(shape: Shape):
     if shape.width > vector_width():
