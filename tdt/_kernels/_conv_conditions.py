@@ -15,6 +15,7 @@ from tdt._backend.layout import output_is_channels_last, to_last
 from tdt._backend.windows import output_sizes
 from tdt._kernels._conditions import multiplies_bfloat16
 from tdt._kernels._formulas import BFLOAT16, FLOAT32
+from tdt._kernels._native import vector_width
 from tdt._kernels._registry import SWITCHES
 
 # Multiply-adds of a convolution of bfloat16: of fewer, conversion to float32 costs less than the tiles' registers.
@@ -29,7 +30,8 @@ PAIR_COLUMNS, PAIR_WEIGHTS, PAIR_CELLS, PAIR_WEIGHTS_SPREAD = 16, 1 << 10, 1 << 
 # do not depend on the batch: one of 7 × 7 pixels would pay from batches of four on, one of 8 × 8 from two on. The pixels by the
 # most pairs of channels that need no more, of whose transformed weights, 16 numbers of each, 1 << 15 fill a level-two cache.
 LARGE_WINOGRAD, LARGE_WINOGRAD_SUM = 1 << 20, 1 << 23
-WINOGRAD_CHANNELS = 32
+# Weight gradients in vectors of eight require more channels, as their products pass through memory.
+WINOGRAD_CHANNELS, WINOGRAD_CHANNELS_OF_EIGHT = 32, 64
 MANY_PIXELS, MANY_SUMMED_PIXELS = ((1 << 15, 64), (1 << 16, 100), (math.inf, 160)), 192
 # Channels on one side, with which others are no vector; pairs of channels of which a weight gradient is computed so, cells of a
 # kernel for few channels of the image, and of the result; the share of vectors of eight along a row that has to be used; and
@@ -43,7 +45,8 @@ LONG_RUN, MOST_PATCH = 8, 1 << 10
 # Weights for each window of an image, and in all, from which on packing them takes longer than is saved; of a weight gradient the
 # least number for each window of all images. With the least channels of the result, of which each reads all patches.
 WEIGHTS_OF_WINDOW, MANY_WEIGHTS, WEIGHTS_OF_SUMMED_WINDOW, PATCH_COLUMNS = 1 << 14, 1 << 19, 2560, 128
-RUNS = 32  # channels for each number of a row of a patch, of which more are better runs than these numbers
+# Channels for each number of a row of a patch, of which more are better runs than these numbers; of results in vectors of eight.
+RUNS, RUNS_OF_EIGHT = 32, 4
 PATCH_CHANNELS = 16  # of fewer, the cells of a patch are columns of a product: the channels alone would not fill a tile
 
 
@@ -89,7 +92,8 @@ def many_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
     if any(a is not None and (a.dtype != np.float32 or not a.size) for a in arrays):
         return False
     channels, out_channels = (second.shape[1], first.shape[1]) if of_weights else second.shape[1::-1]
-    if channels % 16 or out_channels % 16 or min(channels, out_channels) < WINOGRAD_CHANNELS:
+    least = WINOGRAD_CHANNELS_OF_EIGHT if of_weights and vector_width() <= 8 else WINOGRAD_CHANNELS
+    if channels % 16 or out_channels % 16 or min(channels, out_channels) < least:
         return False
     if of_weights:
         count, many, large = (
@@ -212,7 +216,8 @@ def few_image_channels(arrays: Sequence[Any], attributes: dict) -> bool:
     channels, stride = arrays[1].shape[1], attributes["stride"]
     if arrays[0].ndim != 4 or attributes["groups"] != 1 or max(attributes["dilation"]) > 1:
         return False
-    few = channels <= FEW_CHANNELS or (channels <= RUNS * stride[-1] and of_patches(arrays, attributes))
+    runs = RUNS if "kernel" in attributes or vector_width() > 8 else RUNS_OF_EIGHT
+    few = channels <= FEW_CHANNELS or (channels <= runs * stride[-1] and of_patches(arrays, attributes))
     return few and convolution(arrays, attributes)
 
 

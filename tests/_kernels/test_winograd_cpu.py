@@ -13,7 +13,7 @@ import pytest
 
 import tdt
 from tdt._backend.layout import to_front, to_last
-from tdt._kernels import KERNELS, _pool, conv_cpu, winograd_cpu
+from tdt._kernels import KERNELS, _conv_conditions, _pool, conv_cpu, winograd_cpu
 from tests._kernels.watch import watch
 from tests.helpers import require_torch
 
@@ -101,7 +101,7 @@ def test_planes_of_volumes_have_the_values_of_images(last):
 
 @pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
 def test_volumes_are_computed_so_whose_kernels_have_one_cell_along_the_depth():
-    x, w, y = (np.broadcast_to(np.float32(0), s) for s in ((3, 32, 8, 16, 16), (32, 32, 1, 3, 3), (3, 32, 8, 16, 16)))
+    x, w, y = (np.broadcast_to(np.float32(0), s) for s in ((3, 64, 8, 16, 16), (64, 64, 1, 3, 3), (3, 64, 8, 16, 16)))
     how = {"stride": (1, 1, 1), "padding": (0, 1, 1), "dilation": (1, 1, 1), "groups": 1}
     calls_of_volumes = (
         ((x, w, None), how),
@@ -244,7 +244,7 @@ def calls(batch: int, channels: int, out: int, size: int, padding: int = 1) -> l
 
 
 @pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
-def test_shape_and_dtype_alone_choose_winograd():
+def test_shape_and_dtype_alone_choose_winograd(monkeypatch):
     def chosen(*args: int, **changes: object) -> list[bool]:
         found = zip(NAMES, calls(*args), strict=True)
         return [KERNELS[f"winograd_cpu:{name}"].when(arrays, {**how, **changes}) for name, (arrays, how) in found]
@@ -257,7 +257,9 @@ def test_shape_and_dtype_alone_choose_winograd():
     assert chosen(1, 512, 512, 14) == [True] * 3
     assert chosen(5, 512, 512, 7) == [False] * 3 and chosen(6, 512, 512, 7) == [False, False, True], "in many tiles"
     assert chosen(64, 512, 512, 3) == [False] * 3, "tiles across the edges"
-    assert chosen(8, 32, 64, 8) == [True] * 3
+    for width in (8, 16):
+        monkeypatch.setattr(_conv_conditions, "vector_width", lambda width=width: width)
+        assert chosen(8, 32, 64, 8) == [True, True, width > 8], "sums of few channels pass through memory too often"
     assert chosen(8, 32, 32, 8) == [False] * 3, "little work"
     assert chosen(8, 40, 64, 32) == chosen(8, 64, 40, 32) == [False] * 3, "channels that fill no vector"
     assert chosen(64, 16, 64, 32) == chosen(64, 64, 16, 32) == [False] * 3, "few channels"
@@ -293,7 +295,7 @@ def test_a_layer_uses_winograd_unless_it_is_switched_off(monkeypatch):
     rng = np.random.default_rng(0)
     x, w = (
         tdt.tensor(rng.standard_normal(s), dtype=tdt.float32, requires_grad=True)
-        for s in ((8, 64, 32, 32), (32, 64, 3, 3))
+        for s in ((8, 64, 32, 32), (64, 64, 3, 3))
     )
     paths = {name: [f"{name}_cpu:{op}" for op in NAMES] for name in ("winograd", "conv")}
     called = watch(monkeypatch, *paths["winograd"], *paths["conv"])
