@@ -39,6 +39,7 @@ MANY_PIXELS, MANY_SUMMED_PIXELS = ((1 << 15, 64), (1 << 16, 100), (math.inf, 160
 # which that depends on how well rows fill vectors in comparison, or alone.
 FEW_CHANNELS, FEW_PAIRS, FEW_CELLS, SOME_CELLS, FILLED, LARGE_FEW = 4, 64, 25, 64, 0.75, 1 << 15
 SOME_CHANNELS, FILLED_ROWS, FILLED_ALONE = 12, 0.87, 0.9
+FILLED_COLUMNS = 16  # channels of a result that fill tiles of vectors of eight, with which short runs are fast
 MOST_CELLS = 81  # of a kernel, all of which are written out in the code of `_planes` and `_pixels`
 # Numbers of a row of a patch, and of a whole patch, whose weight gradient is summed where they lie, as results are.
 LONG_RUN, MOST_PATCH = 8, 1 << 10
@@ -233,7 +234,9 @@ def few_volume_channels(arrays: Sequence[Any], attributes: dict) -> bool:
     if not 1 < cells <= MOST_CELLS or max(stride) > 2 or output_is_channels_last(first, second):
         return False
     if of_weights:
-        return second.shape[1] == 1 and cells <= FEW_CELLS and width >= FILLED_ALONE * (width + -width % 16)
+        if second.shape[1] > 1 or (vector_width() <= 8 and first.shape[1] >= FILLED_COLUMNS):
+            return False
+        return cells <= FEW_CELLS and width >= FILLED_ALONE * (width + -width % 16)
     return second.shape[1] <= FEW_CHANNELS and depth == 1 and width >= FILLED * (width + -width % 8)
 
 
