@@ -78,8 +78,10 @@ class Tile(Routine):
         self.either(lambda: self.end(self.sums()), self.always_whole)
 
     def fetch(self, address: Any, size: int | None = None, level: int = 1) -> None:
-        """Fetch bytes (by default a row of the tile, or a line of b) into a cache: 1 is the nearest."""
-        for offset in range(0, size or self.item * self.vectors * self.width, 64):
+        """Fetch bytes (by default a row of the tile, or a line of b) into a cache: 1 is the nearest. They may begin within a
+        cache line."""
+        size = size or self.item * self.vectors * self.width
+        for offset in (*range(0, size, CACHE_LINE), size - 1):
             args = [self.at(address, offset, self.i8), self.i32(0), self.i32(4 - level), self.i32(1)]
             self.intrinsic("llvm.prefetch.p0", self.ir.VoidType(), args)
 

@@ -328,8 +328,9 @@ class Emitter(Routine):
             self.fetch(target)
 
     def fetch(self, address: Any) -> None:
-        """Fetch a line of as many columns into the nearest cache."""
-        for offset in range(0, self.item * self.shape.columns, 64):
+        """Fetch a line of as many columns into the nearest cache; it may begin within a cache line."""
+        size = self.item * self.shape.columns
+        for offset in (*range(0, size, 64), size - 1):
             self.prefetch(self.builder.add(address, self.number(offset)))
 
     def _finish(self) -> None:
