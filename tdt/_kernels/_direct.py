@@ -51,7 +51,9 @@ KINDS = {4: "float", 8: "double"}  # by the bytes of an element
 NAME, ROWS, SIMPLEST, TURN = "tdt_direct", "tdt_rows", "tdt_row", "tdt_turn"
 WORDS = ("a", "a_row", "a_k", "b", "b_k", "b_column", "c", "c_row", "m", "n", "k", "bias", "table")
 OPEN_SIZE = 1 << 13  # bytes of a panel's lines, from the first to the last, that lie in the nearest cache
-LONG, MANY = 1 << 12, 1 << 17  # bytes from a line that is streamed to the next, at least, and of the matrix
+# Bytes from a line that is streamed to the next, at least, of one or two rows and of more, by the floats of a vector; and of the
+# matrix: pieces of lines as wide as a tile come from memory, or a level-three cache, in an order that no processor foresees.
+LONG, MANY = {8: (1 << 10, 1 << 11), 16: (1 << 12, 1 << 12)}, 1 << 17
 # Columns up to which, and rows from which on, the transposed product is computed, by the floats of a vector: where rows of `a`
 # and columns of `b` are contiguous, where rows of `a` alone are, so that `b` is copied, and where columns of `a` are. With more
 # multiply-adds for an element than DEEP.
@@ -193,7 +195,9 @@ class Rows:
         near = near | (word["b_k"] <= 8 * self.width)  # as in a panel
         self.open = self.lines & ((word["m"] <= MOST_ROWS[self.width]) | near)  # lines are read where they lie
         done = code.variable("i64", 0)  # columns
-        far = (word["b_k"] >= LONG) & (word["n"] >= LONG // 2 // self.item)
+        few, more = LONG[self.width]
+        long = code.select(word["m"] <= 2, few, code.value(more, "i64"))
+        far = (word["b_k"] >= long) & (2 * self.item * word["n"] >= long)
         far = far & (word["n"] * word["k"] >= MANY // self.item)
         with code.when(self.lines & far & (word["m"] <= max(STREAMS[self.width]))):
             self._long_lines(done)
