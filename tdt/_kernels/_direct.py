@@ -62,8 +62,9 @@ DEEP = 32
 TURNED_ROWS = 16  # of the result, that are written together when it is turned
 TURNED_SIZE = 1 << 14  # bytes of it that are computed before they are turned
 # In vectors of eight, one row reads sixteen columns at a time if the matrix has fewer bytes, and if columns do not lie a
-# multiple of so many bytes apart, where they share a set of the nearest cache.
-NEAR, PAGE = 1 << 23, 1 << 12
+# multiple of so many bytes apart, where they share a set of the nearest cache. Eight columns, in two parts of the sum at a time,
+# are read if it has fewer bytes than NEAR_IN_PARTS: these are twice as many places as a processor foresees.
+NEAR, NEAR_IN_PARTS, PAGE = 1 << 23, 3 << 20, 1 << 12
 FAR = 1 << 21  # bytes of a matrix that a level-two cache does not keep: columns are fetched in advance
 COPIED_SIZE = 1 << 17  # bytes of `b` that are copied first, if its columns are not contiguous as the rows of `a`
 
@@ -253,9 +254,14 @@ class Rows:
         columns = columns & (word["a_k"] == self.item)
         for rows, groups in TURNED[w].items():
             tests["columns", rows, groups] = columns & (word["m"] == rows) & (word["n"] >= groups * numbers)
+        in_parts = last_in_parts = columns
         if w < LANES:
-            apart = (word["n"] * word["k"] < NEAR // self.item) & (word["b_column"] % PAGE != 0)
-            tests["columns", 1, 2] = columns & apart & (word["m"] == 1) & (word["n"] >= 2 * numbers)
+            size = self.item * word["n"] * word["k"]
+            pair = columns & (size < NEAR) & (word["b_column"] % PAGE != 0)
+            pair = pair & (word["m"] == 1) & (word["n"] >= 2 * numbers)
+            tests["columns", 1, 2] = pair
+            last_in_parts = columns & (size < NEAR_IN_PARTS)
+            in_parts = last_in_parts & ~pair
         function, vectors = self._chosen(tests)
         size = vectors * numbers
         step = code.select(self.lines, word["b_k"], word["b_column"])
@@ -266,13 +272,13 @@ class Rows:
             # Lines are read for a part of the sum before the next one, columns as a whole.
             across = code.select(self.lines, whole, size)
             with code.loop(0, whole, across) as start:
-                first = self._in_parts("columns_in_parts", columns, (start, across))
+                first = self._in_parts("columns_in_parts", in_parts, (start, across))
                 with self._depths(first) as (pc, depth), code.loop(start, start + across, size) as j:
                     address = word["b"] + pc * word["b_k"] + j * word["b_column"]
                     with code.loop(0, word["m"], rows_at_once) as i:
                         self._tile(function, i, j, (pc, depth), size, (address, step), self.far)
         self._last_lines(done)
-        self._last_columns(done, columns)
+        self._last_columns(done, columns, last_in_parts)
 
     def _last_lines(self, done: Variable) -> None:
         """Of a few rows, the columns that do not fill the widest tile, if they are more than two vectors."""
@@ -298,7 +304,7 @@ class Rows:
         bounds: the first column, and how many.
         """
         code, word, (first, count) = self.code, self.word, bounds
-        if self.width != LANES or self.foresees:
+        if self.width == LANES and self.foresees:
             return code.value(0, "i64")
         size = PARTS_AT_ONCE * DEPTH
         function, _ = self._chosen({(kind, 1, 1): columns & (word["m"] == 1) & (word["k"] >= size)})
@@ -309,7 +315,7 @@ class Rows:
             self._tile(function, 0, j, (pc, size), wide, (address, word["b_column"]), self.far)
         return end
 
-    def _last_columns(self, done: Variable, columns: Value) -> None:
+    def _last_columns(self, done: Variable, columns: Value, in_parts: Value) -> None:
         """Of a few rows, the columns that do not fill a tile, if they are contiguous."""
         code, word = self.code, self.word
         left = columns & (done.get() < word["n"])
@@ -318,7 +324,7 @@ class Rows:
         with code.when(function != 0):
             with code.loop(done.get(), word["n"], self.numbers) as j:
                 wide = code.minimum(word["n"] - j, self.numbers)
-                with self._depths(self._in_parts("last_columns_in_parts", columns, (j, wide))) as (pc, depth):
+                with self._depths(self._in_parts("last_columns_in_parts", in_parts, (j, wide))) as (pc, depth):
                     address = word["b"] + pc * word["b_k"] + j * word["b_column"]
                     self._tile(function, 0, j, (pc, depth), wide, (address, word["b_column"]))
             done.set(word["n"])

@@ -329,13 +329,26 @@ class TurnedTile(Tile):
             if self.rows <= FETCHING_ROWS and self.width > self.block:
                 with builder.if_then(builder.icmp_signed("!=", values["panel"], self.number(0))):
                     self.fetch_next(offset)
-            for part, g in itertools.product(range(self.parts), range(self.vectors)):
-                at = builder.add(offset, self.number(self.item * DEPTH * part))
-                halves = both(g, at) if self.rows <= WHOLE_LINES_ROWS and self.width > self.block else None
-                for half in range(2):
-                    found = lines(g, at, half) if halves is None else turned_pairs(self, halves[half])
-                    products(rows, DEPTH * part + self.block * half, sums, g, found, part)
-                    self.keep_order()
+            starts = [builder.add(offset, self.number(self.item * DEPTH * part)) for part in range(self.parts)]
+
+            def add(part: int, g: int, half: int, found: list[Any]) -> None:
+                products(rows, DEPTH * part + self.block * half, sums, g, found, part)
+                self.keep_order()
+
+            places = list(itertools.product(range(self.parts), range(self.vectors)))
+            if self.width == self.block:  # other sums in turn, as each product waits for the sum before
+                for half, (part, g) in itertools.product(range(2), places):
+                    add(part, g, half, lines(g, starts[part], half))
+            else:
+                for part, g in places:
+                    halves = both(g, starts[part]) if self.rows <= WHOLE_LINES_ROWS else None
+                    for half in range(2):
+                        add(
+                            part,
+                            g,
+                            half,
+                            lines(g, starts[part], half) if halves is None else turned_pairs(self, halves[half]),
+                        )
             after = [builder.add(each, self.number(CACHE_LINE)) for each in (offset, *rows)]
             return [*after, *sums]
 
