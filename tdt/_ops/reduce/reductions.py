@@ -16,6 +16,7 @@ from tdt._core.dtype import FLOAT, FLOATING, FLOATING_AND_COMPLEX, REAL, SCALAR_
 from tdt._core.dtype import dtype as Dtype
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
+from tdt._kernels import LOWER, narrow, widen
 from tdt._ops._common import Dims, count, expanded, keep, store_into, wrap_dims
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt.autograd._fast_path import FastPath, takes
@@ -87,8 +88,12 @@ def _accumulation_dtype(x: Any, dtype: Any) -> Any:
     return dtype.np if dtype is not None else "int64" if x.dtype.kind in "biu" else None
 
 
-@op(packed=True, node=by_dim("Sum"), sparse_gradients=True, fold="sum")
+@op(packed=True, node=by_dim("Sum"), sparse_gradients=True, fold="sum", half=True)
 def _sum(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    if x.dtype in LOWER:
+        if dtype is None and (fast := _kernels.folded("sum", x, dim, keepdim)) is not None:
+            return fast
+        return narrow(_sum.forward(xp, *widen([x]), dim=dim, keepdim=keepdim, dtype=dtype), x.dtype)
     return _kernels.total(x, dim, _accumulation_dtype(x, dtype), keepdim)
 
 
