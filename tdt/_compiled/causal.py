@@ -12,8 +12,10 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from tdt._compiled.causal_chains import Chains
 from tdt._compiled.program import Call, Program, Statement
 from tdt._kernels import causal_cpu
+from tdt._kernels.causal_cpu import Form
 
 
 def limit_products(programs: Sequence[Program], returned: Collection[str], unwritten: Callable[[str], bool]) -> None:
@@ -32,6 +34,13 @@ def limit_products(programs: Sequence[Program], returned: Collection[str], unwri
         moved = [each for s in remaining for each in (*found.before.get(s.outs[:1], ()), s)]
         known = {name for each in remaining for name in each.reads}  # a backward program may have no mask
         program.statements = [found.replaced(program, each, known) for each in moved]
+    readers: dict[str, list[Statement]] = {}
+    by_name = {each.outs[0]: each for each in statements if each.outs}
+    for each in [each for program in programs for each in program.statements]:
+        for name in {*each.reads}:
+            readers.setdefault(name, []).append(each)
+    for program in programs:
+        program.statements = Chains(program, found.functions, by_name, readers, returned).statements
 
 
 def _is(statement: Statement, name: str, place: int | None = None) -> bool:
@@ -57,14 +66,14 @@ class _Causal:
     Attributes:
         zeros: the mask of each value that is 0 where that is True.
         masked: the mask of each value that is -inf where that is True.
-        functions: what computes a product instead, by its name, and the mask.
+        functions: the form of a product that leaves something out, by its name, and the mask.
         before: scores and their scaling, which come before the statement that masks them, when the mask is known.
     """
 
     def __init__(self, statements: Sequence[Statement], returned: Collection[str], unwritten: Callable[[str], bool]):
         self.zeros: dict[str, str] = {}
         self.masked: dict[str, str] = {}
-        self.functions: dict[str, tuple[Callable[..., Any], str]] = {}
+        self.functions: dict[str, tuple[Form, str]] = {}
         self.before: dict[tuple[str, ...], list[Statement]] = {}
         self._order = {each.outs[0]: k for k, each in enumerate(statements) if each.outs}
         self._writes = [k for k, each in enumerate(statements) if each.writes]
@@ -111,13 +120,13 @@ class _Causal:
         first, second = reads
         if place == 1:
             if second in self.zeros:
-                function = causal_cpu.of_weights_across if turned else causal_cpu.of_turned_weights
+                function = causal_cpu.OF_WEIGHTS_ACROSS if turned else causal_cpu.OF_TURNED_WEIGHTS
                 self.functions[out] = function, self.zeros[second]
             elif first in self.zeros:
-                function = causal_cpu.by_weights_across if turned else causal_cpu.by_weights
+                function = causal_cpu.BY_WEIGHTS_ACROSS if turned else causal_cpu.BY_WEIGHTS
                 self.functions[out] = function, self.zeros[first]
         elif first in self.zeros:
-            self.functions[out] = (causal_cpu.of_weights if place is None else causal_cpu.by_turned), self.zeros[first]
+            self.functions[out] = (causal_cpu.OF_WEIGHTS if place is None else causal_cpu.BY_TURNED), self.zeros[first]
         elif place == 0:
             self._limit_gradient(out)
 
@@ -129,7 +138,7 @@ class _Causal:
             moved.insert(0, before)
             if _is(before, "matmul") and len(before.reads) == 2:
                 if not any(self._order[name] < k < self._order[out] for k in self._writes):
-                    self.functions[name] = causal_cpu.scores, mask
+                    self.functions[name] = causal_cpu.SCORES, mask
                     self.before[(out,)] = moved
                 return
             if not _scales(before):
@@ -146,7 +155,7 @@ class _Causal:
             return
         (last,) = self._readers[reader.outs[0]]
         if _is(last, "masked_fill", 0) and last.reads[1] == self.zeros[weights]:
-            self.functions[name] = causal_cpu.gradient_of_weights, self.zeros[weights]
+            self.functions[name] = causal_cpu.GRADIENT_OF_WEIGHTS, self.zeros[weights]
 
     def _is_read_once(self, name: str) -> bool:
         return name not in self._returned and len(self._readers.get(name, ())) == 1

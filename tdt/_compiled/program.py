@@ -50,12 +50,14 @@ class Call(NamedTuple):
         place: of the operand whose gradient it is; None: it is the result.
         numbers: the operands of the result, with None in the place of arrays.
         turned: whether the result, of a product, lies as the transpose of an array in order.
+        attributes: of the op, of a result.
     """
 
     op: Any
     place: int | None = None
     numbers: tuple = ()
     turned: bool = False
+    attributes: dict[str, Any] = {}
 
 
 class Statement(NamedTuple):

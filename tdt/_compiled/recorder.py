@@ -199,7 +199,7 @@ class Recorder:
         element = of_op(*known) or moves.of_op(*known) if simple else None
         folding = folding_of(op, arrays[0], attributes, results[0]) if simple and op.fold else None
         numbers = tuple([None if a.__class__ is ndarray else a for a in arrays])
-        self._append(Call(op, None, numbers), function, names, outs, results, element, folding)
+        self._append(Call(op, None, numbers, False, attributes), function, names, outs, results, element, folding)
 
     def _function(self, op: Op, plan: Any, operands: tuple, arrays: list, attributes: dict, *results: Any) -> Any:
         """The function of arrays that a call of an op is; that of an earlier one with the same operands and attributes."""

@@ -6,7 +6,7 @@ None where the whole product has to be computed: for other masks, small matrices
 
 from __future__ import annotations
 
-import functools
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,92 +23,105 @@ INFINITY, NEGATIVE_ZERO = 0x7F800000, -(1 << 31)  # bits of float32
 LANES = 16  # elements of a vector
 
 
-def scores(q: np.ndarray, keys: np.ndarray, mask: np.ndarray) -> np.ndarray | None:
-    """q @ keys for keys (*, E, T); 0 behind the mask, where nothing is read."""
-    return limited(q, keys, "columns") if _fits(q, keys, mask, "columns") else None
+class Form(NamedTuple):
+    """How a product with a mask's zeros is one of a left and a right operand with a limit, as of `product_cpu.limited`.
+
+    Attributes:
+        swapped: whether the left operand is the second one.
+        left_turned, right_turned: whether the left, or right, operand is the transpose.
+        limit: of `limited`.
+        across: whether the result is the transpose of that product.
+        checked: whether the sums that are computed must be finite, and not -0.
+        bounded: whether the other sums must be finite, as bounds of the operands show.
+    """
+
+    swapped: bool
+    left_turned: bool
+    right_turned: bool
+    limit: str
+    across: bool = False
+    checked: bool = True
+    bounded: bool = False
+
+    def operands(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The left and the right one."""
+        left, right = (second, first) if self.swapped else (first, second)
+        return (turned(left) if self.left_turned else left), (turned(right) if self.right_turned else right)
+
+    def __call__(self, first: np.ndarray, second: np.ndarray, mask: np.ndarray) -> np.ndarray | None:
+        """The product, or None."""
+        left, right = self.operands(first, second)
+        if not (fits(left, right, mask, self.limit) and is_causal(mask)):
+            return None
+        if (trace := WATCH.own()) is not None:
+            trace.complete = False  # values decide: left to Python
+        if self.bounded and not are_bounded(first, second):
+            return None
+        out = limited(left, right, self.limit)
+        if self.checked:
+            largest, has_negative_zero = _found(out)
+            # A row, or column, has all products, and shows what is not finite in an operand. A sum that ends at -0 may be 0 with
+            # others.
+            if largest >= INFINITY or has_negative_zero:
+                return None
+        return turned(out) if self.across else out
 
 
-def gradient_of_weights(g: np.ndarray, v: np.ndarray, mask: np.ndarray) -> np.ndarray | None:
-    """g @ vᵀ, and 0 behind the mask, where it is then multiplied by weights, which are 0."""
-    v = _turned(v)
-    if (
-        not _fits(g, v, mask, "columns") or not 2 * _largest(g) * _largest(v) * v.shape[-2] < LARGEST
-    ):  # sums are rounded
-        return None
-    return limited(g, v, "columns")
+# q @ keys for keys (*, E, T); 0 behind the mask, where nothing is read.
+SCORES = Form(False, False, False, "columns", checked=False)
+# g @ vᵀ, and 0 behind the mask, where it is then multiplied by weights, which are 0.
+GRADIENT_OF_WEIGHTS = Form(False, False, True, "columns", checked=False, bounded=True)
+# a @ b and a @ bᵀ, for an a that is 0 behind the mask.
+OF_WEIGHTS, BY_TURNED = Form(False, False, False, "to row"), Form(False, False, True, "to row")
+# Of b and a aᵀ @ b, for an a, or a b, that is 0 behind the mask; the same as the transpose of bᵀ @ a.
+OF_TURNED_WEIGHTS, BY_WEIGHTS = Form(True, True, False, "from row"), Form(True, True, False, "from column")
+OF_WEIGHTS_ACROSS = Form(False, True, False, "from column", across=True)
+BY_WEIGHTS_ACROSS = Form(False, True, False, "from row", across=True)
 
 
-def of_weights(a: np.ndarray, b: np.ndarray, mask: np.ndarray) -> np.ndarray | None:
-    """a @ b, for an a that is 0 behind the mask."""
-    return _checked(a, b, mask, "to row")
-
-
-def by_turned(a: np.ndarray, b: np.ndarray, mask: np.ndarray) -> np.ndarray | None:
-    """a @ bᵀ, for an a that is 0 behind the mask."""
-    return of_weights(a, _turned(b), mask)
-
-
-def of_turned_weights(b: np.ndarray, a: np.ndarray, mask: np.ndarray) -> np.ndarray | None:
-    """aᵀ @ b, for an a that is 0 behind the mask."""
-    return _checked(_turned(a), b, mask, "from row")
-
-
-def by_weights(b: np.ndarray, a: np.ndarray, mask: np.ndarray) -> np.ndarray | None:
-    """aᵀ @ b, for a b that is 0 behind the mask."""
-    return _checked(_turned(a), b, mask, "from column")
-
-
-def of_weights_across(b: np.ndarray, a: np.ndarray, mask: np.ndarray) -> np.ndarray | None:
-    """As `of_turned_weights`, the transpose of bᵀ @ a."""
-    found = by_weights(a, b, mask)
-    return None if found is None else _turned(found)
-
-
-def by_weights_across(b: np.ndarray, a: np.ndarray, mask: np.ndarray) -> np.ndarray | None:
-    """As `by_weights`, the transpose of bᵀ @ a."""
-    found = of_turned_weights(a, b, mask)
-    return None if found is None else _turned(found)
-
-
-def _checked(a: np.ndarray, b: np.ndarray, mask: np.ndarray, limit: str) -> np.ndarray | None:
-    if not _fits(a, b, mask, limit):
-        return None
-    out = limited(a, b, limit)
-    largest, has_negative_zero = _found(out)
-    # A row, or column, has all products, and shows what is not finite in an operand. A sum that ends at -0 may be 0 with others.
-    return out if largest < INFINITY and not has_negative_zero else None
-
-
-def _turned(a: np.ndarray) -> np.ndarray:
+def turned(a: np.ndarray) -> np.ndarray:
     """Matrices with rows in the place of columns; a vector, of which nothing is left out, as it is."""
     return a.swapaxes(-1, -2) if a.ndim > 1 else a
 
 
-def _fits(a: np.ndarray, b: np.ndarray, mask: np.ndarray, limit: str) -> bool:
-    """Whether the product is one of large matrices of float32, and the mask hides from each query all keys behind its own."""
+def fits(a: np.ndarray, b: np.ndarray, mask: np.ndarray, limit: str) -> bool:
+    """Whether the product is one of large matrices of float32, and the mask one for each of them."""
     if not (SWITCHES.kernels and vector_width() >= 8 and a.dtype == b.dtype == FLOAT32 and a.ndim == b.ndim > 1):
         return False
     square = {"columns": (a.shape[-2], b.shape[-1]), "from column": b.shape[-2:]}.get(limit, a.shape[-2:])
     n = square[0]
-    fits = (
+    return (
         a.shape[:-2] == b.shape[:-2]
         and n >= LEAST_ROWS
         and a.size * b.shape[-1] >= LEAST_WORK
         and mask.dtype == np.bool_
         and mask.shape[-2:] == square == (n, n)
         and mask.size == n * n
-        and mask.item(1)  # the second key, which other masks mostly show to the first query
-        and bool(np.asarray(mask.reshape(n, n) | _visible(n)).all())
     )
-    if fits and (trace := WATCH.own()) is not None:
-        trace.complete = False  # values decide: left to Python
-    return fits
 
 
-@functools.lru_cache(8)
-def _visible(n: int) -> np.ndarray:
-    """For each query the keys up to its own, in the memory of a single row."""
-    return np.lib.stride_tricks.sliding_window_view(np.arange(2 * n - 1) < n, n)[::-1]
+def is_causal(mask: np.ndarray) -> bool:
+    """Whether a mask (*, n, n) of n² elements hides from each query all keys behind its own."""
+    if not mask.item(1):  # the second key, which other masks mostly show to the first query
+        return False
+    reached = np.empty(1, np.int64)
+    _look().run(1, (np.ascontiguousarray(mask), reached), mask.shape[-1])
+    return not reached.item()
+
+
+@native("ppq")
+def _look(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    """Whether a query sees a key behind its own."""
+    mask, reached, n = arguments
+    some = code.variable("i8", 0)
+    with code.loop(0, n) as row, code.loop(row + 1, n) as key:
+        some.set(some.get() | (code.load("i8", mask, row * n + key) ^ 1))
+    code.store(code.cast(some.get(), "i64", signed=False), reached)
+
+
+def are_bounded(g: np.ndarray, v: np.ndarray) -> bool:
+    """Whether g @ vᵀ is finite, however it is rounded."""
+    return bool(2 * _largest(g) * _largest(v) * v.shape[-1] < LARGEST)
 
 
 def _largest(x: np.ndarray) -> float:
@@ -127,6 +140,12 @@ def _found(x: np.ndarray) -> np.ndarray:
 @native("ppq")
 def _search(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
     x, found, count = arguments
+    for place, result in enumerate(largest_and_zeros(code, x, count)):
+        code.store(result, found, place)
+
+
+def largest_and_zeros(code: Code, x: Value, count: Value) -> tuple[Value, Value]:
+    """The largest bits of elements without their sign, and whether one of them is -0."""
     largest, zeros = (code.variable(f"<{LANES} x i32>", 0) for _ in range(2))
     whole = count & -LANES
     with code.loop(0, whole, LANES) as i:
@@ -137,8 +156,7 @@ def _search(code: Code, first: Value, last: Value, arguments: list[Value]) -> No
         results[1].set(results[1].get() | code.extract(zeros.get(), k))
     with code.loop(whole, count) as i:
         _take(code, code.load("i32", x, i), *results)
-    for place, result in enumerate(results):
-        code.store(result.get(), found, place)
+    return results[0].get(), results[1].get()
 
 
 def _take(code: Code, bits: Value, largest: Variable, zeros: Variable) -> None:

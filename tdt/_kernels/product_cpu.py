@@ -95,6 +95,7 @@ TILES_PACK = (
     "from row",
     "from column",
 )  # limits with which the first tile reads all lines of the right operand that others do
+LIMITS_OF_ROWS = ("to row", "from row")
 CELL = 32  # where the table of a plan has a 0: a tile has fewer rows
 
 # The words of a plan. Of the left and the right operand: bytes from stack to stack, from matrix to matrix, to the next row
@@ -189,7 +190,16 @@ def _block(code: Code, plan: list[Value], packed: tuple, operands: tuple, sizes:
         l_first, filled = l_all + ic * plan[L_ROW], (tall + rows - 1) // rows * rows
         with code.when(packs), _depths(code, span) as (start, depth):
             to = left + item * start * filled
-            call(code, plan[LEFT], l_first + start * plan[L_K], plan[L_STEP], depth, to, 0, tall)
+            if limit in LIMITS_OF_ROWS:  # which is what it packs of each tile's
+                with code.loop(0, tall, rows) as i:
+                    high = code.minimum(rows, tall - i)
+                    skipped, end, _ = _limits(limit, top + ic + i, high, side, pc + start, depth)
+                    with code.when(end > skipped):
+                        source = l_first + i * plan[L_ROW] + (start + skipped) * plan[L_K]
+                        panel = to + item * (i * depth + rows * skipped)
+                        call(code, plan[LEFT], source, plan[L_STEP], end - skipped, panel, 0, high)
+            else:
+                call(code, plan[LEFT], l_first + start * plan[L_K], plan[L_STEP], depth, to, 0, tall)
         with code.loop(0, wide, columns) as j, _depths(code, span) as (start, depth):
             ends = pc + start + depth == plan[K]
             added = code.select(ends & (bias != 0), bias + item * j, 0)
@@ -440,7 +450,7 @@ def limited(a: np.ndarray, b: np.ndarray, limit: str) -> np.ndarray:
         number of its row, or column, on. These are all if the others are 0 · x, x is finite, and the result is finite and not
         -0. "columns": the columns up to the number of the row.
     """
-    plan = _plan(a.shape, a.strides, b.shape, b.strides, THREADS.count, FLOATS, limit)
+    plan = plan_of_limited(a, b, limit)
     a, b = (np.ascontiguousarray(x) if copied else x for x, copied in zip((a, b), plan.copied, strict=True))
     out = np.zeros(plan.shape, plan.dtype) if limit == "columns" else np.empty(plan.shape, plan.dtype)
     words = plan.start + ADDRESSES(address_of(a), address_of(b), address_of(out), 0, 0)
@@ -449,6 +459,11 @@ def limited(a: np.ndarray, b: np.ndarray, limit: str) -> np.ndarray:
     else:
         plan.entry.call(words, 0, plan.pieces)
     return out
+
+
+def plan_of_limited(a: np.ndarray, b: np.ndarray, limit: str) -> Plan:
+    """The plan of `limited`."""
+    return _plan(a.shape, a.strides, b.shape, b.strides, THREADS.count, FLOATS, limit)
 
 
 def _unlike(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None, dtype: np.dtype | None) -> np.ndarray:

@@ -10,6 +10,7 @@ import pytest
 import tdt
 from tdt._kernels import causal_cpu
 from tdt._kernels._native import vector_width
+from tdt._kernels.matrix_chains import Chain, Product
 from tdt._kernels.product_cpu import limited, product
 
 pytestmark = pytest.mark.skipif(
@@ -40,16 +41,15 @@ def bits(function, arrays, mask):
 
 @pytest.fixture
 def found(monkeypatch):
-    """What the functions of the products gave: whether they left something out, in order."""
-    calls = []
-    for name in ("scores", "gradient_of_weights", "of_weights", "by_turned", "of_turned_weights", "by_weights"):
+    """How many products each chain had that was computed a matrix at a time, 0 where that gave nothing, in order."""
+    calls, computed = [], Chain.computed
 
-        def noted(*args, function=getattr(causal_cpu, name)):
-            result = function(*args)
-            calls.append(result is not None)
-            return result
+    def noted(chain, arrays):
+        results = computed(chain, arrays)
+        calls.append(0 if results is None else sum(isinstance(each, Product) for each in chain.stages))
+        return results
 
-        monkeypatch.setattr(causal_cpu, name, noted)
+    monkeypatch.setattr(Chain, "computed", noted)
     return calls
 
 
@@ -63,7 +63,7 @@ def test_six_products_leave_out_what_a_causal_mask_hides(found):
     compiled = tdt.compile(attention, fullgraph=True)
     for seed in range(3):  # recorded, compared, and by the program alone
         same(compiled, draw(seed), HIDDEN)
-    assert found[-6:] == [True] * 6
+    assert {*found} == {2, 4}  # of the forward and the backward pass
 
 
 def test_products_of_keys_that_are_the_values_too_are_computed_across(found):
@@ -75,7 +75,56 @@ def test_products_of_keys_that_are_the_values_too_are_computed_across(found):
         arrays = draw(seed)
         for a, b in zip(bits(compiled, arrays, HIDDEN), bits(function, arrays, HIDDEN), strict=True):
             np.testing.assert_array_equal(a, b)
-    assert found[-6:] == [True] * 6
+    assert {*found} == {2, 4}
+
+
+def heads_and_numbers(q, k, v, mask):
+    """With heads that lie side by side, and numbers before and after the scores."""
+    q, k, v = (x.view(2, T, 2, E // 2).transpose(1, 2) for x in (q, k, v))
+    scores = 3.0 * ((q * 0.5) @ k.mT / 7.0)
+    return (scores.masked_fill(mask, float("-inf")).softmax(-1) @ v).transpose(1, 2).reshape(2, T, E)
+
+
+def weights_elsewhere(q, k, v, mask):
+    """Without a product of weights alone."""
+    weights = ((q @ k.mT) * 0.125).masked_fill(mask, float("-inf")).softmax(-1)
+    return weights @ v + (weights * weights) @ v
+
+
+def rows_between(q, k, v, mask):
+    """With other statements between those of a chain."""
+    scores = (q @ k.mT) * 0.125
+    more = v.cumsum(-1)
+    weights = scores.masked_fill(mask, float("-inf")).softmax(-1)
+    return weights @ more + (q * v).softmax(-2)
+
+
+def softmax_of_columns(q, k, v, mask):
+    """Whose sums are of a key's weights."""
+    return ((q @ k.mT) * 0.125).masked_fill(mask, float("-inf")).softmax(-2) @ v
+
+
+@pytest.mark.parametrize("function, chains", [(heads_and_numbers, {2, 4}), (weights_elsewhere, {2}), (rows_between, {2, 4}),
+                                              (softmax_of_columns, set())])  # fmt: skip
+def test_chains_of_other_forms_have_the_bits_of_eager(found, function, chains):
+    compiled = tdt.compile(function, fullgraph=True)
+    for seed in range(3):
+        arrays = draw(seed)
+        for a, b in zip(bits(compiled, arrays, HIDDEN), bits(function, arrays, HIDDEN), strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert {*found} == chains
+
+
+def test_too_few_matrices_for_the_threads_are_not_shared_out(found):
+    before, arrays = tdt.get_num_threads(), draw(0)
+    tdt.set_num_threads(3)
+    try:
+        compiled = tdt.compile(attention, fullgraph=True)
+        for _ in range(3):
+            same(compiled, arrays, HIDDEN)
+    finally:
+        tdt.set_num_threads(before)
+    assert set(found) == {0}
 
 
 def test_what_is_not_finite_is_where_it_is_in_eager(found):
@@ -84,7 +133,7 @@ def test_what_is_not_finite_is_where_it_is_in_eager(found):
         arrays = draw(0)
         arrays[which][1, 70, 3] = value
         same(compiled, arrays, HIDDEN)
-        assert not value or False in found[-6:]
+        assert not value or 0 in found[-2:]
 
 
 def test_sums_that_overflow_only_as_they_are_rounded_are_computed_whole():
@@ -93,8 +142,8 @@ def test_sums_that_overflow_only_as_they_are_rounded_are_computed_whole():
     v[:, -1] = np.nextafter(np.float32(causal_cpu.LARGEST / size), np.float32(0))
     assert np.isinf(product(g, v.swapaxes(1, 2))).any()
     hidden = np.triu(np.ones((512, 512), np.bool_), 1)
-    assert causal_cpu.gradient_of_weights(g, v, hidden) is None
-    assert causal_cpu.gradient_of_weights(g, v / 4, hidden) is not None
+    assert causal_cpu.GRADIENT_OF_WEIGHTS(g, v, hidden) is None
+    assert causal_cpu.GRADIENT_OF_WEIGHTS(g, v / 4, hidden) is not None
 
 
 def test_another_mask_of_a_later_call_is_noticed(found):
@@ -103,7 +152,7 @@ def test_another_mask_of_a_later_call_is_noticed(found):
         same(compiled, draw(0), mask)
     mask[0, 3, 4] = False
     same(compiled, draw(1), mask)
-    assert found[-6:] == [False] * 6
+    assert found[-2:] == [0, 0]
 
 
 def test_gradients_of_values_alone_are_computed_without_the_mask(found):
@@ -113,7 +162,7 @@ def test_gradients_of_values_alone_are_computed_without_the_mask(found):
         function(tdt.from_numpy(q), tdt.from_numpy(k), leaf, tdt.from_numpy(HIDDEN)).sum().backward()
         gradients.append(leaf.grad.numpy())
     np.testing.assert_array_equal(gradients[2], gradients[3])
-    assert found[-2:] == [True, True]
+    assert found[-1] == 2
 
 
 def test_a_mask_that_is_written_to_through_a_view_is_not_looked_at():
@@ -131,16 +180,16 @@ def test_a_mask_that_is_written_to_through_a_view_is_not_looked_at():
 
 def test_a_vector_among_the_factors_is_computed_whole():
     matrix, vector = np.tril(np.ones((T, T, T), np.float32)), np.ones(T, np.float32)
-    for function in (causal_cpu.scores, causal_cpu.gradient_of_weights, causal_cpu.of_weights, causal_cpu.by_turned,
-                     causal_cpu.of_turned_weights, causal_cpu.by_weights):  # fmt: skip
+    for form in (causal_cpu.SCORES, causal_cpu.GRADIENT_OF_WEIGHTS, causal_cpu.OF_WEIGHTS, causal_cpu.BY_TURNED,
+                 causal_cpu.OF_TURNED_WEIGHTS, causal_cpu.BY_WEIGHTS):  # fmt: skip
         for factors in ((matrix, vector), (vector, matrix), (vector, vector)):
-            assert function(*factors, HIDDEN) is None, (function, [x.shape for x in factors])
+            assert form(*factors, HIDDEN) is None, (form, [x.shape for x in factors])
 
 
 def test_sums_that_end_at_negative_zero_are_computed_whole():
     weights, values = np.tril(np.full((2, T, T), -1e-30, np.float32)), np.full((2, T, E), 1e-30, np.float32)
-    assert causal_cpu.of_weights(weights, values, HIDDEN) is None
-    assert causal_cpu.of_weights(weights, values * np.float32(1e30), HIDDEN) is not None
+    assert causal_cpu.OF_WEIGHTS(weights, values, HIDDEN) is None
+    assert causal_cpu.OF_WEIGHTS(weights, values * np.float32(1e30), HIDDEN) is not None
 
 
 @pytest.mark.parametrize("size", [(2, 130, 128), (1, 300, 64), (1, 600, 64)])
