@@ -98,12 +98,15 @@ def add(a: Any, b: Any) -> Any:
 
 def add_to(a: Any, b: Any) -> None:
     """a += b, of arrays; b may be broadcast to a."""
-    if a.__class__ is np.ndarray and a.dtype == b.dtype and (a.dtype in LOWER or _is_large_and_apart(a, b)):
-        _half_sum(np, a, b, out=a)
+    if a.__class__ is np.ndarray:
+        if a.dtype == b.dtype and (a.dtype in LOWER or _is_large_and_apart(a, b)):
+            _half_sum(np, a, b, out=a)
+            return
+        stop_deferring()
     elif (a.shape == b.shape or _fits_into(b.shape, a.shape)) and _are_alike_on_gpu(a, b):
         _half_sum(_backend.gpu(), a, b, out=a)
-    else:
-        a += b
+        return
+    a += b
 
 
 def _are_alike_on_gpu(a: Any, b: Any) -> bool:

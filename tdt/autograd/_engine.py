@@ -20,6 +20,7 @@ from tdt._kernels import add, add_to
 from tdt.autograd._accumulate import accumulate, alone, run_hooks, sum_of, unshared
 from tdt.autograd._graph import GradientEdge, edge_at
 from tdt.autograd._node import PLAIN, Node
+from tdt.autograd._parts import add_to_part
 from tdt.autograd._views import edge_of
 
 ndarray = np.ndarray
@@ -164,6 +165,7 @@ def _walk(task: Task, several_gpus: bool) -> dict[tuple, Any]:  # noqa: C901  (t
     pending, requested, keep = task.pending, task.requested, task.keep
     replaces = runs is None and anomaly is None and not graph
     captures_leaves = requested is not None and not task.fill
+    parts: dict[Any, Any] = {}  # see `add_to_part`
     for node in task.order:
         leaf = node.__class__ is not Node and isinstance(node, Tensor)
         own = leaf and not captures_leaves and alone(pending, node)
@@ -194,6 +196,10 @@ def _walk(task: Task, several_gpus: bool) -> dict[tuple, Any]:  # noqa: C901  (t
         if hooks is not None and hooks.pre:
             slots = hooks.before(slots, graph)
         if slots[0] is None and all(g is None for g in slots):
+            continue
+        if replaces and node.__class__ is Node and hooks is None and node.backward_plan.op.part is not None and (
+            add_to_part(node, g, pending, parts)
+        ):  # fmt: skip
             continue
         if anomaly is not None:
             results = anomaly.run(node, slots, graph)

@@ -67,6 +67,7 @@ class Traits:
     aux: tuple[str, ...] = ()  # further values that the forward returns, for fast_vjp alone
     view: bool | str = False  # True: always aliases the first operand; "maybe": where it can
     multi_view: bool = False  # returns several views
+    part: Callable[..., Any] | None = None  # of a view: the index of its elements in the operand, from the attributes
     absent: tuple[str, ...] = ()  # outputs without whose gradient an array-level rule on a GPU is called, with None
     # A result that rules name is computed again from the operands where it was overwritten, as PyTorch does not save it.
     recomputed: bool = False

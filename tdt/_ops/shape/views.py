@@ -384,16 +384,16 @@ def _slice_node_name(node: Any) -> str:
     return "AliasBackward0"
 
 
-@op(view=True, name="slice", node=_slice_node_name, float8=FLOAT8S)
-def slice_view(xp: ModuleType, x: Any, *, spec: tuple[Any, ...]) -> Any:
-    """Basic indexing: integers, None, Ellipsis, and slices as (start, stop, step). The Ellipsis keeps 0-d views views."""
-    return x[decoded(spec)]
-
-
 @functools.lru_cache
 def decoded(spec: tuple[Any, ...]) -> tuple[Any, ...]:
     """The index of a slice spec."""
     return tuple([slice(*e) if e.__class__ is tuple else e for e in spec])
+
+
+@op(view=True, part=decoded, name="slice", node=_slice_node_name, float8=FLOAT8S)
+def slice_view(xp: ModuleType, x: Any, *, spec: tuple[Any, ...]) -> Any:
+    """Basic indexing: integers, None, Ellipsis, and slices as (start, stop, step). The Ellipsis keeps 0-d views views."""
+    return x[decoded(spec)]
 
 
 slice_view.vjp("x")(lambda g, x_shape, spec: _slice_backward(g, shape=x_shape, spec=spec))  # type: ignore[has-type]
