@@ -96,7 +96,7 @@ class Chains:
                 break
             each = self._next(each)
         loop = _loop(formulas, rows.outs[0], mask)
-        if loop is None or not _lies_in_rows(formulas[0].element.layouts[0]):  # type: ignore[union-attr]
+        if loop is None:
             return None
         slopes = formulas[-1].outs[0]
         stages: list[tuple[list[Statement], Any]] = [([gradient], self._product(gradient))]
@@ -173,6 +173,11 @@ def _loop(formulas: Sequence[Statement], name: str, mask: str) -> int | None:
         if element is None or element.expression is None or not all(operand in values for operand in element.operands):
             return None
         if not _lies_in_rows(element.result) or element.result.dtype != FLOAT32:
+            return None
+        operands = zip(element.operands, element.layouts, strict=True)
+        if any(
+            layout != element.result for operand, layout in operands if operand != mask
+        ):  # a mask may have more dimensions
             return None
         values[each.outs[0]] = as_expression(element.expression(*[values[operand] for operand in element.operands]))
     if not formulas:

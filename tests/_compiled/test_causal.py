@@ -104,8 +104,13 @@ def softmax_of_columns(q, k, v, mask):
     return ((q @ k.mT) * 0.125).masked_fill(mask, float("-inf")).softmax(-2) @ v
 
 
+def mask_of_more_dimensions(q, k, v, mask):
+    """That gives its masked scores a dimension more, too."""
+    return attention(q, k, v, mask[None])[0]
+
+
 @pytest.mark.parametrize("function, chains", [(heads_and_numbers, {2, 4}), (weights_elsewhere, {2}), (rows_between, {2, 4}),
-                                              (softmax_of_columns, set())])  # fmt: skip
+                                              (softmax_of_columns, set()), (mask_of_more_dimensions, set())])  # fmt: skip
 def test_chains_of_other_forms_have_the_bits_of_eager(found, function, chains):
     compiled = tdt.compile(function, fullgraph=True)
     for seed in range(3):
