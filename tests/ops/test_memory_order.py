@@ -190,3 +190,16 @@ def test_gradients_of_other_tensors_and_with_a_graph_lie_as_pytorchs(code):
         exec(code, env)
         found.append(strides_of(env["y"].grad))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("equation", [
+    "ncij,bnj->bnci", "nij,nbj->nbi", "nij,nbj->nib", "ilj,abj->labi", "ilj,abj->bali", "nilj,nabj->ailbn", "bihd,bjhd->bhij",
+    "bhij,bjhd->bihd", "ij,kj->ki", "abcd->ca", "abc,dc->dab", "ab,cd->cabd", "abc,bcd,de->ae", "abc->", "ai,bi->",
+])  # fmt: skip
+def test_einsum_lies_as_pytorchs(equation):
+    sizes = dict(zip("abcdehijkln", (2, 3, 4, 5, 6, 3, 4, 5, 2, 6, 3), strict=True))
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal([sizes[c] for c in names]) for names in equation.split("->")[0].split(",")]
+    ours, theirs = (lib.einsum(equation, *map(lib.from_numpy, arrays)) for lib in (tdt, torch))
+    np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-12)
+    assert ours.stride() == theirs.stride()

@@ -34,12 +34,14 @@ def letters_for(args: tuple) -> str:
 def contract(equation: str, tensors: list[Tensor]) -> Tensor:
     """The sum of products that `equation` describes; RuntimeError where letters and dimensions do not fit."""
     inputs, output = _read(equation, tuple([x.shape for x in tensors]))
+    # Letters in the output's order, then the others in the alphabet's: dimensions lie so in memory, as PyTorch's do.
+    order = output + "".join(sorted(set("".join(inputs)) - set(output)))
     result, have = _single(tensors[0], inputs[0])
     for i, (x, names) in enumerate(zip(tensors[1:], inputs[1:], strict=True), 1):
         x, names = _single(x, names)
         needed = set(output).union(*inputs[i + 1 :])
-        result, have = _pair(result, have, x, names, needed)
-    result, have = _drop(result, have, set(output))
+        result, have = _pair(result, have, x, names, needed, order)
+    result, have = _drop(result, have, set(output), order)
     return _ordered(result, have, list(output))
 
 
@@ -121,24 +123,28 @@ def _single(x: Tensor, names: str) -> tuple[Tensor, str]:
     return x, names
 
 
-def _pair(x: Tensor, xs: str, y: Tensor, ys: str, needed: set[str]) -> tuple[Tensor, str]:
-    """The product of two operands, summed over the letters that no later operand or output has, as one batched matmul."""
-    x, xs = _drop(x, xs, needed | set(ys))
-    y, ys = _drop(y, ys, needed | set(xs))
-    batch = [c for c in xs if c in ys and c in needed]
-    summed = [c for c in xs if c in ys and c not in needed]
+def _pair(x: Tensor, xs: str, y: Tensor, ys: str, needed: set[str], order: str) -> tuple[Tensor, str]:
+    """The product of two operands, summed over the letters that no later operand or output has, as one batched matmul.
+
+    order: of all letters, in which those of each operand are taken.
+    """
+    x, xs = _drop(x, xs, needed | set(ys), order)
+    y, ys = _drop(y, ys, needed | set(xs), order)
+    summed = [c for c in order if c in xs and c in ys and c not in needed]
+    if not summed:
+        names = [c for c in order if c in xs or c in ys]
+        return _spread(x, xs, names) * _spread(y, ys, names), "".join(names)
     for c in summed:  # a size of 1 against n: sum the longer one alone
         a, b = x.shape[xs.index(c)], y.shape[ys.index(c)]
         if a != b:
             x = x.sum(xs.index(c), keepdim=True) if b == 1 else x
             y = y.sum(ys.index(c), keepdim=True) if a == 1 else y
-    only_x, only_y = [c for c in xs if c not in ys], [c for c in ys if c not in xs]
+    only_x, only_y = [c for c in order if c in xs and c not in ys], [c for c in order if c in ys and c not in xs]
+    if only_x and only_y and order.index(only_y[-1]) < order.index(only_x[0]):  # the product is computed in this order
+        x, xs, only_x, y, ys, only_y = y, ys, only_y, x, xs, only_x
+    batch = [c for c in order if c in xs and c in ys and c in needed]
     left, right = _ordered(x, xs, [*batch, *only_x, *summed]), _ordered(y, ys, [*batch, *summed, *only_y])
     b, p, s, q = len(batch), len(only_x), len(summed), len(only_y)
-    if not summed:
-        left = left.reshape((*left.shape, *(1,) * q)) if q else left
-        right = right.reshape((*right.shape[:b], *(1,) * p, *right.shape[b:])) if p else right
-        return left * right, "".join([*batch, *only_x, *only_y])
     rows, cols = left.shape[b : b + p], right.shape[b + s :]
     if p != 1 or s != 1:
         left = left.reshape((*left.shape[:b], math.prod(rows), math.prod(left.shape[b + p :])))
@@ -150,9 +156,19 @@ def _pair(x: Tensor, xs: str, y: Tensor, ys: str, needed: set[str]) -> tuple[Ten
     return product, "".join([*batch, *only_x, *only_y])
 
 
-def _drop(x: Tensor, names: str, needed: set[str]) -> tuple[Tensor, str]:
-    gone = [i for i, c in enumerate(names) if c not in needed]
-    return (x.sum(gone), "".join(c for c in names if c in needed)) if gone else (x, names)
+def _spread(x: Tensor, names: str, among: list[str]) -> Tensor:
+    """The dimensions of `x` in the order of the letters `among`, and one of size 1 for each letter that it does not have."""
+    x = _ordered(x, names, [c for c in among if c in names])
+    return x if len(names) == len(among) else x[tuple([slice(None) if c in names else None for c in among])]
+
+
+def _drop(x: Tensor, names: str, needed: set[str], order: str) -> tuple[Tensor, str]:
+    """The sum over the letters that are not needed."""
+    if needed.issuperset(names):
+        return x, names
+    ordered = [c for c in order if c in names]
+    gone = [i for i, c in enumerate(ordered) if c not in needed]
+    return _ordered(x, names, ordered).sum(gone), "".join(c for c in ordered if c in needed)
 
 
 def _ordered(x: Tensor, names: str, order: list[str]) -> Tensor:
