@@ -41,7 +41,9 @@ def add_to_part(node: Node, g: Any, pending: dict, parts: dict) -> bool:
     if not alone(pending, target):
         return False
     whole = pending[target]
-    if whole.__class__ is not ndarray is g.__class__ or whole.dtype != g.dtype or not whole.flags.writeable:
+    if not whole.__class__ is g.__class__ is ndarray or not whole.flags.writeable:  # sparse ones have no parts
+        return False
+    if whole.dtype != g.dtype or whole.shape != node.shapes[0]:  # the tensor's `data` was replaced
         return False
     part = whole[index_of(**node.attributes)]
     if part.__class__ is not ndarray:  # a number: the index has no Ellipsis

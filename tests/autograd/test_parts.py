@@ -67,6 +67,21 @@ def test_a_retained_graph_gives_its_gradients_again():
     assert tdt.autograd.grad(again.sum(), x)[0].tolist() == [56, 84, 112, 140]
 
 
+def test_parts_with_sparse_gradients():
+    weight, index = tdt.zeros(12, 2, requires_grad=True), tdt.tensor([0, 2, 2])
+    rows = [tdt.nn.functional.embedding(index, weight[3 * k : 3 * k + 3], sparse=True) for k in range(4)]
+    sum((k + 1) * each.sum() for k, each in enumerate(rows)).backward()
+    assert weight.grad.to_dense()[:, 1].tolist() == [1, 0, 2, 2, 0, 4, 3, 0, 6, 4, 0, 8]
+
+
+def test_parts_of_a_tensor_whose_data_was_replaced_are_refused():
+    x = tdt.zeros(5, 2, requires_grad=True)
+    first = x[0].sum()
+    x.data = tdt.zeros(7, 2)
+    with pytest.raises(ValueError, match="shapes"):
+        (first + x[4].sum() + x[5].sum() + x[6].sum()).backward()
+
+
 def test_few_elements_are_added(monkeypatch):
     """Of a hundred rows, only the first ones' gradients are added among zeros."""
     x = tdt.ones(100, 3, requires_grad=True)
