@@ -55,7 +55,7 @@ class Chains:
     def _next(self, statement: Statement) -> Statement | None:
         """The statement that alone reads the result of another one, if it is of this program."""
         name, found = statement.outs[0], self._readers_here(statement.outs[0])
-        return found[0] if len(found) == len(self.readers[name]) == 1 and name not in self.returned else None
+        return found[0] if len(found) == len(self.readers.get(name, ())) == 1 and name not in self.returned else None
 
     def _readers_here(self, name: str) -> list[Statement]:
         return [each for each in self.statements if name in each.reads]
@@ -110,7 +110,7 @@ class Chains:
         products = [each for each in self._readers_here(slopes) if self._form(each) is not None]
         alias = {slopes: name}
         stages += [([other], self._product(other, alias)) for other in products]
-        return stages if len(products) == len(self.readers[slopes]) and slopes not in self.returned else None
+        return stages if len(products) == len(self.readers.get(slopes, ())) and slopes not in self.returned else None
 
     def _is_of_rows(self, statement: Statement | None) -> bool:
         """Whether a statement is the softmax, along the last dimension, of what elementwise ones compute."""

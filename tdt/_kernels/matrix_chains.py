@@ -86,7 +86,7 @@ class Chain:
 
 
 def _fits(stages: Sequence[Product | Formula | Rows], arrays: dict[str, np.ndarray], mask: str) -> bool:
-    """Whether there are matrices for all threads, and the products are worth while."""
+    """Whether there are matrices for all threads, few enough arrays, and the products are worth while."""
     values, count = {**arrays}, 0
     if not arrays[mask].flags.c_contiguous:
         return False
@@ -102,7 +102,8 @@ def _fits(stages: Sequence[Product | Formula | Rows], arrays: dict[str, np.ndarr
             if not all(values[name].dtype == np.float32 and values[name].flags.c_contiguous for name in each.values):
                 return False
             values[each.out] = values[each.values[0]]
-    return count % THREADS.count == 0 or count >= MANY * THREADS.count
+    enough = count % THREADS.count == 0 or count >= MANY * THREADS.count
+    return enough and len(values) < MOST_ARRAYS  # one is for what has failed
 
 
 class _Plan:

@@ -109,8 +109,27 @@ def mask_of_more_dimensions(q, k, v, mask):
     return attention(q, k, v, mask[None])[0]
 
 
-@pytest.mark.parametrize("function, chains", [(heads_and_numbers, {2, 4}), (weights_elsewhere, {2}), (rows_between, {2, 4}),
-                                              (softmax_of_columns, set()), (mask_of_more_dimensions, set())])  # fmt: skip
+def masked_scores_alone(q, k, v, mask):
+    return ((q + v) @ k.mT).masked_fill(mask, float("-inf"))
+
+
+def scores_from_elsewhere(q, k, v, mask):
+    """Whose gradient is a result."""
+    return tdt.softmax(q.masked_fill(mask, float("-inf")), -1) @ v + k * 0
+
+
+def sum_of_scores(q, k, v, mask):
+    """More products, and arrays, than a chain has."""
+    scores = sum(((q * n) @ (k / n).mT for n in range(2, 5)), q @ k.mT)
+    return tdt.softmax(scores.masked_fill(mask, float("-inf")), -1) @ v
+
+
+OTHER_FORMS = [(heads_and_numbers, {2, 4}), (weights_elsewhere, {2}), (rows_between, {2, 4}), (softmax_of_columns, set()),
+               (mask_of_more_dimensions, set()), (masked_scores_alone, set()), (scores_from_elsewhere, set()),
+               (sum_of_scores, {0})]  # fmt: skip
+
+
+@pytest.mark.parametrize("function, chains", OTHER_FORMS)
 def test_chains_of_other_forms_have_the_bits_of_eager(found, function, chains):
     compiled = tdt.compile(function, fullgraph=True)
     for seed in range(3):
