@@ -22,6 +22,7 @@ OF_EVERY_DTYPE = """
     -x; +x; ~x; abs(x); x.clone().abs_(); x[:1] ** x[:1]; x ** 2; True ** x; 2 ** x; x ** 0.5
     t.hypot(x, x); t.hypot(x, t.ones(3)); t.lerp(x, x, 0.5); x.clone().lerp_(x, 0.5); t.addcmul(x, x, x, value=0.5)
     t.clamp(x, 0, 1); t.clamp(x, min=False); t.clamp(x, min=x); t.clamp(x, x, x); t.clamp_max(x, True); t.clamp_min(x, x)
+    t.clamp(x.repeat(3000), -8, 20); t.clamp(x.repeat(3000), 2, True)
     t.relu(x); x.clone().relu_(); t.dropout(x, 0.5, True).dtype; t.dropout(x, 1.0, True); t.round(x); t.round(x, decimals=0)
     t.argmax(x); t.argmin(x, 0); t.median(x); t.nanmedian(x, 0); t.kthvalue(x, 1); t.topk(x, 2); t.sort(x); t.mode(x)
     t.unique(x); t.unique(x, dim=0); t.unique_consecutive(x); t.nanmean(x); t.nansum(x); t.trace(x.expand(3, 3))

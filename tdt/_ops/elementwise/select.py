@@ -117,7 +117,8 @@ def _clamp(xp: ModuleType, x: Any, low: Any = None, high: Any = None, *, out: An
         for bound in (low, high):
             if isinstance(bound, int):
                 fill_number(bound, _dtype.of(x.dtype), "a bound of clamp")
-        if xp is np and low is not None and high is not None and x.size >= LARGE_CLAMP:
+        both = low is not None and high is not None
+        if xp is np and both and x.size >= LARGE_CLAMP and x.dtype.kind == "i":  # of unsigned ones negative bounds wrap
             return np.clip(x, low, high, out=out)
     into = {} if out is None else {"out": out}
     if low is None:
