@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from tdt._kernels._angles import TABLE, TABLE_NAME
 from tdt._kernels._compilable import ENTRY
 from tdt._kernels._emit import STORED, Emitter
+from tdt._kernels._emit_rows import call_short_rows, patterns, short_rows
 from tdt._kernels._native import has_feature, target_triple, vector_width
 from tdt._kernels._stream import END_STREAMS, STREAMED, stream_from
 from tdt._kernels.expression import Expression
@@ -140,13 +141,13 @@ class Loops(Emitter):
         """Where a row's vectors are read and written, and the last vector: operands of one element are spread over one, and the
         last one is saved before an output that is an input is written to.
         """
-        self._when(self._any(repeated), "spread", lambda: [
+        self.when(self._any(repeated), "spread", lambda: [
             self._store(size, self._spread(size, base), one) for size, base, one in zip(sizes, bases, self.ones, strict=False)
         ])  # fmt: skip
         for k, one in enumerate(self.ones):
             bases[k] = self.new(f"select i1 {repeated[k]}, ptr {one}, ptr {bases[k]}")
         behind = self._moved(bases, last)
-        self._when("%in_place", "saved", lambda: [
+        self.when("%in_place", "saved", lambda: [
             self._store(size, self.new(f"load {self._many(size)}, ptr {source}, align {size}"), end)
             for size, source, end in zip(sizes, behind, self.ends, strict=False)
         ])  # fmt: skip
@@ -154,7 +155,7 @@ class Loops(Emitter):
             behind[k] = self.new(f"select i1 %in_place, ptr {end}, ptr {behind[k]}")
         return bases, behind
 
-    def _when(self, test: str, label: str, write: Callable[[], object]) -> None:
+    def when(self, test: str, label: str, write: Callable[[], object]) -> None:
         """Instructions that are run where a test holds."""
         self.lines.append(f"  br i1 {test}, label %{label}, label %{label}_end")
         self.begin(label)
@@ -264,7 +265,8 @@ class Loops(Emitter):
         """The whole module's IR."""
         vectors = self.vectors()
         table = [TABLE] if TABLE_NAME in vectors else []
-        functions = [vectors, self.some(), self.loops(), self.loop(), self.entry(), self.rows()]
+        short = [short_rows(self, each) for each in patterns(self.inputs, self.types, len(operations(self.outputs)))]
+        functions = [vectors, *short, self.some(), self.loops(), self.loop(), self.entry(), self.rows()]
         body = "\n".join((*table, *functions, *sorted(self.declared)))
         return f'target triple = "{target_triple()}"\n{body}\n'
 
@@ -311,6 +313,8 @@ class Loops(Emitter):
             apart = self.new(f"xor i1 {in_place}, true")
             streams = self.new(f"and i1 {streams}, {apart}")
             streams = self.new(f"and i1 {streams}, {self._reads_much(repeated, row_steps)}")
+        if short := patterns(self.inputs, self.types, len(operations(self.outputs))):
+            call_short_rows(self, short, firsts, row_steps, repeated, streams, in_place)
         self._call(firsts, advances, row_steps, "%n", "%rows", streams, in_place)
         self.lines += ["  br label %done", "buffered:"]
         if masks:

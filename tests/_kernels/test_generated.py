@@ -131,6 +131,30 @@ def test_an_element_has_one_value_whatever_the_size_stride_place_and_number_of_t
 
 
 @kernels_on
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [1, 4, 7, 8, 9, 16, 17, 31, 50, 64, 512, 513])
+def test_short_rows_of_broadcast_operands_have_the_bits_of_whole_ones(n, dtype):
+    rows = 9000 // n + 3
+    x = np.resize(np.concatenate([SPECIAL, values(5000)]), (rows, n)).astype(dtype)
+    row, column = values(n).astype(dtype), values(rows).astype(dtype)[:, None]
+    gap = np.resize(x, (rows, n + 3))[:, 1 : n + 1]
+    for function in (
+        Elementwise("short", lambda xp, x, y: x * y - x),
+        Elementwise("least", lambda xp, x, y: xp.minimum(x, y)),
+    ):
+        for pair in ((x, row), (row, x), (x, column), (column, x), (x, x[0, 0] + column[:1]), (gap, column), (x, gap)):
+            whole = [np.ascontiguousarray(np.broadcast_to(a, x.shape)).ravel() for a in pair]
+            expected = function(tuple(whole)).reshape(x.shape)
+            assert same_bits(np.ascontiguousarray(function(pair)), expected)
+            for k, operand in enumerate(pair):
+                if operand.shape == x.shape:
+                    out = operand.copy()
+                    operands = tuple(out if j == k else a for j, a in enumerate(pair))
+                    assert function(operands, out=out) is out
+                    assert same_bits(out, expected)
+
+
+@kernels_on
 @every
 def test_results_have_the_memory_order_of_images(name):
     x = to_front(np.ascontiguousarray(to_last(values(2 * 3 * 64 * 400).reshape(2, 3, 64, 400))))
