@@ -175,9 +175,8 @@ def _loop(formulas: Sequence[Statement], name: str, mask: str) -> int | None:
         if not _lies_in_rows(element.result) or element.result.dtype != FLOAT32:
             return None
         operands = zip(element.operands, element.layouts, strict=True)
-        if any(
-            layout != element.result for operand, layout in operands if operand != mask
-        ):  # a mask may have more dimensions
+        # A mask may have more dimensions, which the result has too.
+        if any(layout != element.result for operand, layout in operands if operand != mask):
             return None
         values[each.outs[0]] = as_expression(element.expression(*[values[operand] for operand in element.operands]))
     if not formulas:

@@ -343,12 +343,8 @@ class TurnedTile(Tile):
                 for part, g in places:
                     halves = both(g, starts[part]) if self.rows <= WHOLE_LINES_ROWS else None
                     for half in range(2):
-                        add(
-                            part,
-                            g,
-                            half,
-                            lines(g, starts[part], half) if halves is None else turned_pairs(self, halves[half]),
-                        )
+                        found = turned_pairs(self, halves[half]) if halves else lines(g, starts[part], half)
+                        add(part, g, half, found)
             after = [builder.add(each, self.number(CACHE_LINE)) for each in (offset, *rows)]
             return [*after, *sums]
 

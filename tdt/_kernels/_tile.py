@@ -116,9 +116,8 @@ def choose_for(rows: int, columns: int, width: int | None = None, item: int = 4,
         return choose(columns, width, item)
     most_rows = MOST_FEW_ROWS if narrow and few else _most_rows_together(width, item)
     shapes = [Shape(r, v, width, item) for v, most in most_rows.items() for r in range(1, most + 1)]
-    if (
-        narrow and not few
-    ):  # of equally fast ones the one with more sums; one vector a row takes a load for each product
+    if narrow and not few:
+        # Of equally fast ones the one with more sums; one vector a row takes a load for each product.
         shapes = [shape for shape in reversed(shapes) if shape.vectors > 1 or columns <= width]
 
     def time(shape: Shape) -> float:

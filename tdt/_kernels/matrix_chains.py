@@ -117,15 +117,13 @@ class _Plan:
         mask = arrays[chain.reads[-1]]
         self.matrices, self._side = 0, mask.shape[-1]
         self._names = [*arrays]  # of the arrays whose addresses the code is given, in order
-        self._computed: list[
-            tuple[tuple[int, ...], bool]
-        ] = []  # shapes of further ones, and whether they begin as zeros
+        # Shapes of further ones, and whether they begin as zeros.
+        self._computed: list[tuple[tuple[int, ...], bool]] = []
         self._across: set[str] = set()  # values that are the transposes of arrays
         self._bounded: list[tuple[int, int]] = []  # places of operands that are looked at before
         self._held: list[Any] = []  # what words point into
-        self._stages: list[
-            tuple[int, int, list[Any]]
-        ] = []  # entry, blocks of a matrix, words, with names for addresses
+        # Entry, blocks of a matrix, words, with names for addresses.
+        self._stages: list[tuple[int, int, list[Any]]] = []
         for each in chain.stages:
             if isinstance(each, Product):
                 self._add_product(each, arrays)
