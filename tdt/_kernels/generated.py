@@ -97,7 +97,7 @@ class Function:
         most = max([a.size for a in operands])
         if out is not None:
             operands = [*operands, out]
-        if self.is_small(most) and (most < MANY or all(a.flags.c_contiguous for a in operands)):
+        if self.is_small(most) and all(a.size < MANY or a.flags.c_contiguous for a in operands):
             return self.quick(*operands)
         if most >= MANY and (result := self.by_rows(operands[: self.ufunc.nin], out)) is not None:
             return result
