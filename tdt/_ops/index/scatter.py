@@ -161,9 +161,11 @@ def _padded(g: Tensor, shape: tuple[int, ...]) -> Tensor:
 @op(promote=(), broadcasts=False, computes=False, node=by_number("Scatter", 2, number=1))
 def _scatter(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, out: Any = None) -> Any:
     out, target, index = _target(x, index, dim, out)
+    if not index.size:
+        return out
     src = src if hasattr(src, "dtype") else fitting(xp, src, x.dtype)
     values = src if getattr(src, "ndim", 0) or xp is not np else np.full(index.shape, src, x.dtype)
-    if index.size and not (getattr(values, "ndim", 0) and _kernels.placed(target, index, values, dim, "set")):
+    if not (getattr(values, "ndim", 0) and _kernels.placed(target, index, values, dim, "set")):
         in_range(index, target.shape[dim], dim)
         if getattr(src, "ndim", 0) and src.shape != index.shape:
             src = src[tuple([slice(n) for n in index.shape])]
