@@ -92,7 +92,6 @@ COMPUTING = tuple(  # the commands among them whose tests ask for numbers, or fo
 )
 TOTAL = 720.0
 LONG = 480.0  # of the tests marked `long`, which have no group
-BESIDE = 300.0  # of the tests that need PyTorch, where `--without-passed` leaves out the others
 PROGRAMS = re.compile(r"\b(import|from) torch|as_torch|torch_scripts|gpu_check")
 
 
@@ -181,7 +180,7 @@ class TimeBudget:
         self.enforce = not config.getoption("--no-budget")
         self.processes = config.getoption("numprocesses", None) or 1  # -n, of pytest-xdist
         self.long = config.getoption("--long")
-        self.total = LONG if self.long == "only" else BESIDE if config.getoption("--without-passed") else TOTAL
+        self.total = LONG if self.long == "only" else TOTAL
         self.start = time.perf_counter()
         self.seconds: dict[str, float] = defaultdict(float)
         self.group: dict[str, str] = {}
