@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -95,21 +96,17 @@ def test_a_run_with_any_feature_has_the_same_bits(feature: str, tmp_path):
     assert both(CONFIG % (0, *FEATURES[feature]), tmp_path) >= 1
 
 
-@pytest.mark.parametrize("compiled_first", [True, False])
-@pytest.mark.parametrize("number", [12, 22])
-def test_a_killed_run_goes_on_with_the_same_bits_under_another_setting(tmp_path, compiled_first: bool, number: int):
+def test_a_killed_run_goes_on_with_the_same_bits_under_another_setting(tmp_path):
     text = CONFIG % (0, *FEATURES["everything with ema"])
     expected, _ = run(loads(text, "small.yaml"), tmp_path / "whole")
-    folder, first = tmp_path / "killed", "auto" if compiled_first else "false"
-    with pytest.raises(Killed), Session.start(
-        loads(text, "small.yaml", [f"train.compile={first}"]), folder=folder
-    ) as session:  # fmt: skip
-        session.train(at_event(number, kill))
-    other = OFF if compiled_first else "train.compile=auto"
-    with Session.resume(folder, overrides=[other]) as session:
-        assert session.changes and session.train().reason == "done"
-        assert (recorded(session) > 0) is not compiled_first
-    assert outcome(folder) == expected
+    for number, first in itertools.product((12, 22), ("auto", "false")):
+        folder, config = tmp_path / f"{number} {first}", loads(text, "small.yaml", [f"train.compile={first}"])
+        with pytest.raises(Killed), Session.start(config, folder=folder) as session:
+            session.train(at_event(number, kill))
+        with Session.resume(folder, overrides=[OFF if first == "auto" else "train.compile=auto"]) as session:
+            assert session.changes and session.train().reason == "done"
+            assert (recorded(session) > 0) is (first == "false")
+        assert outcome(folder) == expected
 
 
 def bundled(name: str, steps: int, folder: Path, every: int = 2) -> None:
@@ -502,17 +499,16 @@ def test_a_shard_without_targets_that_count_has_no_gradients(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["float16 of batches", "shards of batches"])
-@pytest.mark.parametrize("compiled_first", [True, False])
-def test_a_run_in_stages_that_is_killed_goes_on_with_the_same_bits(tmp_path, name: str, compiled_first: bool):
-    text, folder = CONFIG % (0, STEP_RULE, f"steps: 24, {STAGED[name]}"), tmp_path / "killed"
+def test_a_run_in_stages_that_is_killed_goes_on_with_the_same_bits(tmp_path, name: str):
+    text = CONFIG % (0, STEP_RULE, f"steps: 24, {STAGED[name]}")
     expected, _ = run(loads(text, "small.yaml"), tmp_path / "whole")
-    first, other = ("auto", "false") if compiled_first else ("false", "auto")
-    config = loads(text, "small.yaml", [f"train.compile={first}"])
-    with pytest.raises(Killed), Session.start(config, folder=folder) as session:
-        session.train(at_event(22, kill))
-    with Session.resume(folder, overrides=[f"train.compile={other}"]) as session:
-        assert session.train().reason == "done"
-    assert outcome(folder) == expected
+    for first, other in (("auto", "false"), ("false", "auto")):
+        config, folder = loads(text, "small.yaml", [f"train.compile={first}"]), tmp_path / first
+        with pytest.raises(Killed), Session.start(config, folder=folder) as session:
+            session.train(at_event(22, kill))
+        with Session.resume(folder, overrides=[f"train.compile={other}"]) as session:
+            assert session.train().reason == "done"
+        assert outcome(folder) == expected
 
 
 @pytest.mark.parametrize("settings", ["accumulate: 2", "amp: float16", "shards: 2"])
