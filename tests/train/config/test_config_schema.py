@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import jsonschema
+import jsonschema_rs
 import pytest
 
 from tdt.cli import run
@@ -26,8 +27,9 @@ def errors(text: str) -> list[str]:
 
 
 def test_it_is_a_schema_of_the_draft_it_names_and_of_the_one_that_editors_know(capsys, tmp_path):
-    VALIDATOR.check_schema(SCHEMA)
-    OLDER.check_schema(SCHEMA)
+    assert SCHEMA["$schema"] == VALIDATOR.META_SCHEMA["$id"]
+    jsonschema_rs.meta.validate(SCHEMA)  # raises where it is none
+    jsonschema_rs.meta.validate({**SCHEMA, "$schema": OLDER.META_SCHEMA["$id"]})
     assert run(["schema"]) == 0
     printed = capsys.readouterr().out
     assert json.loads(printed) == schema()  # of what is known by now
