@@ -57,6 +57,11 @@ class Loops(Emitter):
     ends: list[str]
 
     @property
+    def short_patterns(self) -> list[tuple[bool, ...]]:
+        """The patterns of the functions for short rows."""
+        return patterns(self.inputs, self.types, len(operations(self.outputs)))
+
+    @property
     def streams(self) -> bool:
         """Whether memory takes longer than the formula, so that large results are written past the cache."""
         return len(operations(self.outputs)) <= STREAMED_OPERATIONS and stream_from() < sys.maxsize
@@ -265,7 +270,7 @@ class Loops(Emitter):
         """The whole module's IR."""
         vectors = self.vectors()
         table = [TABLE] if TABLE_NAME in vectors else []
-        short = [short_rows(self, each) for each in patterns(self.inputs, self.types, len(operations(self.outputs)))]
+        short = [short_rows(self, each) for each in self.short_patterns]
         functions = [vectors, *short, self.some(), self.loops(), self.loop(), self.entry(), self.rows()]
         body = "\n".join((*table, *functions, *sorted(self.declared)))
         return f'target triple = "{target_triple()}"\n{body}\n'
@@ -313,8 +318,8 @@ class Loops(Emitter):
             apart = self.new(f"xor i1 {in_place}, true")
             streams = self.new(f"and i1 {streams}, {apart}")
             streams = self.new(f"and i1 {streams}, {self._reads_much(repeated, row_steps)}")
-        if short := patterns(self.inputs, self.types, len(operations(self.outputs))):
-            call_short_rows(self, short, firsts, row_steps, repeated, streams, in_place)
+        if self.short_patterns:
+            call_short_rows(self, firsts, row_steps, repeated, streams, in_place)
         self._call(firsts, advances, row_steps, "%n", "%rows", streams, in_place)
         self.lines += ["  br label %done", "buffered:"]
         if masks:

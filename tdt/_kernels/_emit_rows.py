@@ -81,9 +81,8 @@ def short_rows(loops: Loops, pattern: tuple[bool, ...]) -> str:
 
 
 def call_short_rows(
-    loops: Loops, known: list[tuple[bool, ...]], firsts: list[str], row_steps: list[str], repeated: list[str],
-    streams: str, in_place: str,
-) -> None:  # fmt: skip
+    loops: Loops, firsts: list[str], row_steps: list[str], repeated: list[str], streams: str, in_place: str
+) -> None:
     """Call the function for short rows of such operands and go to %done, if there is one; else go on.
 
     It computes the last elements of a row twice, so that a result may not be an operand there.
@@ -96,7 +95,7 @@ def call_short_rows(
         may = loops.new(f"and i1 {may}, {loops.new(test)}")
 
     def call_one() -> None:
-        for pattern in known:
+        for pattern in loops.short_patterns:
             name, fits = name_of(pattern).removeprefix("@"), "true"
             for is_one, expected in zip(repeated, pattern, strict=True):
                 fits = loops.new(f"and i1 {fits}, {is_one if expected else loops.new(f'xor i1 {is_one}, true')}")
