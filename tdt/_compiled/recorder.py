@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 
 from tdt._compiled import moves
 from tdt._compiled.again import CHEAP
-from tdt._compiled.elements import Element, folding_of, of_op
+from tdt._compiled.elements import Element, folding_of, of_drawn, of_op
 from tdt._compiled.gradients import Gradients
 from tdt._compiled.lowering import in_place, lowered
 from tdt._compiled.places import Places
@@ -21,6 +22,7 @@ from tdt._core.calls import TENSOR_TYPES, as_numbers
 from tdt._core.mode import _replace, _set
 from tdt._core.tensor import LEAF, Tensor
 from tdt._kernels._launches import copy_to
+from tdt._kernels.fused import Layout
 from tdt._kernels.fused_fold import Folding
 from tdt.autograd._dispatch import _cast, apply
 from tdt.autograd._node import Node, number
@@ -193,6 +195,9 @@ class Recorder:
         results = [t._a for t in outs]
         if any(a.__class__ is not ndarray for a in results):
             raise Refusal(f"{op.name}: a result is not a dense CPU tensor")
+        if op.parts is not None and plan.low is None and results[0].ndim:
+            self._append_drawn(op, arrays[0], attributes, names[0], outs, results)
+            return
         function = self._function(op, plan, operands, arrays, attributes, outs, results)
         simple = plan.low is None and len(results) == 1
         known = op, arrays, attributes, names, results[0]
@@ -244,6 +249,18 @@ class Recorder:
                     program.call(np.asarray, (number,), (name,))
         for name, t in zip(own, outs, strict=True):
             self.places.name(t._a, name)
+            self.sees(t)
+
+    def _append_drawn(self, op: Op, x: ndarray, attributes: dict, name: str, outs: tuple, results: list[Any]) -> None:
+        """Record what an op draws for an array that lies as its operand, and what it computes of that, as two calls."""
+        program, (out, drawn) = self.program, results
+        draw, compute = (functools.partial(part, np, **attributes) for part in op.parts or ())
+        at, by = program.name(out), program.name(drawn)
+        program.call(functools.partial(draw, Layout.of(x).like()), (), (by,), repeatable=False)
+        element = of_drawn(op, x, drawn, attributes["p"], (name, by), out)
+        program.call(compute, (name, by), (at,), element=element, call=Call(op))
+        for t, each in zip(outs, (at, by), strict=True):
+            self.places.name(t._a, each)
             self.sees(t)
 
     def sees(self, t: Tensor) -> None:

@@ -132,6 +132,9 @@ class Op(Traits):
         # "forward", and operands whose gradients are meant: formulas of expressions, of an op that is elementwise but whose
         # `forward` is no formula. `tdt.compile` fuses them.
         self.traced: dict[str, Callable[..., Any]] = {}
+        # Of a random op of one operand: what draws its second result, and what computes the first one of the operand and that.
+        # `tdt.compile` records both; "forward" in `traced` is the formula of the second, with the attribute `p` as an operand.
+        self.parts: tuple[Callable[..., Any], Callable[..., Any]] | None = None
         self.on_gpu: Any = False  # `_on_gpu.form_of` it, once that is known
         self.layouts: Any = (
             False if self.random or self.data_dependent else None

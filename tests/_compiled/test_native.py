@@ -652,7 +652,7 @@ def test_others_draw_between_the_draws_of_a_tape():
     compiled, _ = drops(300)
     (program,) = natives(compiled)
     assert [step.draws is not None for step in program.steps].count(True) == 1
-    assert len(program.steps) == 3
+    assert len(program.steps) == 2
 
 
 @pytest.mark.parametrize("dtype", [tdt.float32, tdt.bfloat16])

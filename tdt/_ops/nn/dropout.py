@@ -33,8 +33,12 @@ def _channels(x: tuple[int, ...]) -> tuple[int, ...]:
     return (*x[:2], *(1,) * (len(x) - 2))
 
 
+def _remaining(xp: Any, x: Any, mask: Any, scale: float) -> Any:
+    return xp.where(mask, x * scale, x * 0)
+
+
 # x times the scale or 0, in one pass where a kernel is generated.
-_product: Any = from_formula("dropout", lambda xp, x, mask, scale: xp.where(mask, x * scale, x * 0), 2, ("scale",))[0]
+_product: Any = from_formula("dropout", _remaining, 2, ("scale",))[0]
 
 
 # One number or another: NumPy's `where` of two numbers takes many times as long.
@@ -74,8 +78,22 @@ def _dropout(xp, x, *, p, generator, by_channel=False):
     if not by_channel and (fast := chosen(_DRAWN, xp, x)):
         with source.lock:
             return fast(x, p=p, scale=_scale(x.dtype, p), generator=source.engine)
-    mask = _mask(xp, x, p, by_channel, source)
-    return _product(xp, x, mask, scale=_scale(x.dtype, p)), mask
+    mask = _draw(xp, x, p=p, generator=generator, by_channel=by_channel)
+    return _scaled(xp, x, mask, p=p), mask
+
+
+def _draw(xp, x, *, p, generator, by_channel):
+    return _mask(xp, x, p, by_channel, generator_for(generator, _backend.device_of(x)))
+
+
+def _scaled(xp, x, mask, *, p, **how):
+    return _product(xp, x, mask, scale=_scale(x.dtype, p))
+
+
+_dropout.parts = _draw, _scaled
+_dropout.traced["forward"] = _dropout.traced["x"] = lambda xp, x, mask, p: _remaining(
+    xp, x, mask, _scale(np.dtype(np.float32), p)
+)
 
 
 @prepares(_dropout.forward)
