@@ -3,19 +3,45 @@
     scores = q @ k.mT / 8; weights = softmax(scores.masked_fill(mask, -inf), -1); weights @ v
 
 Of the six products of its forward and backward pass, two give scores, or gradients of weights, that are not read behind the
-mask, and four have operands that are 0 there. Whether the mask hides what lies behind the diagonal is looked up in each call.
+mask, and four have operands that are 0 there. Whether the mask hides what lies behind the diagonal, and whether weights are 0
+there, is looked up in each call. Other numbers may be filled in than -inf, by `where` too; the mask may be one that is added;
+and dropout may come between the weights and the values.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from tdt._compiled.causal_chains import Chains
+import numpy as np
+
+from tdt._compiled.causal_chains import Chains, is_flat
 from tdt._compiled.program import Call, Program, Statement
 from tdt._kernels import causal_cpu
 from tdt._kernels.causal_cpu import Form
+from tdt._kernels.matrix_chains import Mask
+
+HIDES = -1e3  # numbers above it, filled in, are no scores of hidden keys
+
+
+class Limited(NamedTuple):
+    """A product that leaves something out.
+
+    Attributes:
+        form: how.
+        mask: what hides the scores that it computes; None: weights, or what is 0 with them, show what is hidden.
+        shows: the name of what shows that.
+        weights: the name of the weights, or masked scores.
+        alone: whether it may leave that out where it is no part of a chain.
+    """
+
+    form: Form
+    mask: Mask | None
+    shows: str
+    weights: str
+    alone: bool
 
 
 def limit_products(programs: Sequence[Program], returned: Collection[str], unwritten: Callable[[str], bool]) -> None:
@@ -25,137 +51,200 @@ def limit_products(programs: Sequence[Program], returned: Collection[str], unwri
         returned: the names of their results.
         unwritten: whether nothing writes to the memory of a value.
     """
-    statements = [each for program in programs for each in program.statements]
-    if not any(_is(each, "masked_fill") for each in statements):
+    found = Causal(programs, returned, unwritten)
+    if not found.limited:
         return
-    found = _Causal(statements, returned, unwritten)
     for program in programs:
         remaining = [each for each in program.statements if not found.is_moved(each)]
-        moved = [each for s in remaining for each in (*found.before.get(s.outs[:1], ()), s)]
-        known = {name for each in remaining for name in each.reads}  # a backward program may have no mask
-        program.statements = [found.replaced(program, each, known) for each in moved]
-    readers: dict[str, list[Statement]] = {}
-    by_name = {each.outs[0]: each for each in statements if each.outs}
-    for each in [each for program in programs for each in program.statements]:
-        for name in {*each.reads}:
-            readers.setdefault(name, []).append(each)
-    for program in programs:
-        program.statements = Chains(program, found.functions, by_name, readers, returned).statements
+        program.statements = [each for s in remaining for each in (*found.before.get(s.outs[:1], ()), s)]
+        program.statements = Chains(program, found, returned).statements
+        program.statements = [found.replaced(program, each) for each in program.statements]
 
 
-def _is(statement: Statement, name: str, place: int | None = None) -> bool:
-    call = statement.call
+def is_of(statement: Statement | None, name: str, place: int | None = None) -> bool:
+    """Whether a statement is a call of an op, or the gradient of its operand at a place."""
+    call = statement.call if statement is not None else None
     return call is not None and call.op.name == name and call.place == place
-
-
-def _scales(statement: Statement) -> bool:
-    """Whether a statement multiplies or divides an array, or its gradient, by a number."""
-    call = statement.call
-    if call is None or len(statement.reads) != 1:
-        return False
-    return call.op.name == "mul" or (call.op.name == "div" and call.place != 1 and call.numbers[:1] in ((), (None,)))
 
 
 def _or_whole(part: Any, whole: Callable[[], Any]) -> Any:
     return whole() if part is None else part
 
 
-class _Causal:
+class Causal:
     """What is known of the values of programs.
 
     Attributes:
-        zeros: the mask of each value that is 0 where that is True.
-        masked: the mask of each value that is -inf where that is True.
-        functions: the form of a product that leaves something out, by its name, and the mask.
+        zeros: the weights with which a value is 0 behind the diagonal, among them these.
+        limited: the products that leave something out, by their names.
         before: scores and their scaling, which come before the statement that masks them, when the mask is known.
+        by_name, readers: the statement that computes a value, and those that read it.
     """
 
-    def __init__(self, statements: Sequence[Statement], returned: Collection[str], unwritten: Callable[[str], bool]):
+    def __init__(self, programs: Sequence[Program], returned: Collection[str], unwritten: Callable[[str], bool]):
         self.zeros: dict[str, str] = {}
-        self.masked: dict[str, str] = {}
-        self.functions: dict[str, tuple[Form, str]] = {}
+        self.limited: dict[str, Limited] = {}
         self.before: dict[tuple[str, ...], list[Statement]] = {}
+        self._masks: dict[str, Mask] = {}  # of masked scores, and of weights
+        self._program, self._returned, self._unwritten = programs[0], returned, unwritten
+        statements = [each for program in programs for each in program.statements]
         self._order = {each.outs[0]: k for k, each in enumerate(statements) if each.outs}
         self._writes = [k for k, each in enumerate(statements) if each.writes]
-        self._by_name = {each.outs[0]: each for each in statements if len(each.outs) == 1}
-        self._readers: dict[str, list[Statement]] = {}
-        self._returned = returned
+        self.by_name = {each.outs[0]: each for each in statements if len(each.outs) == 1}
+        self.readers: dict[str, list[Statement]] = {}
         for each in statements:
             for name in {*each.reads}:
-                self._readers.setdefault(name, []).append(each)
-        for each in statements:
-            if each.call is not None and len(each.outs) == 1 and all(map(unwritten, (*each.outs, *each.reads[1:]))):
-                self._see(each, each.call)
+                self.readers.setdefault(name, []).append(each)
+        if any(is_of(each, "softmax") for each in statements):
+            for each in statements:
+                if each.call is not None and len(each.outs) == 1 and all(map(unwritten, (*each.outs, *each.reads[1:]))):
+                    self._see(each, each.call)
 
     def is_moved(self, statement: Statement) -> bool:
         """Whether the statement comes before another one instead."""
         return any(each is statement for some in self.before.values() for each in some)
 
-    def replaced(self, program: Program, statement: Statement, known: Collection[str]) -> Statement:
-        """The statement, or the one in its place, if the mask is among the known values."""
-        function, mask = self.functions.get(statement.outs[0], (None, "")) if statement.outs else (None, "")
-        if function is None or mask not in known:
+    def replaced(self, program: Program, statement: Statement) -> Statement:
+        """The statement, or the one in its place."""
+        found = self.limited.get(statement.outs[0]) if statement.outs and statement.call is not None else None
+        if found is None or not found.alone:
             return statement
-        reads = *statement.reads, mask
+        reads = *statement.reads, found.shows
+        form: Any = found.form
+        function = functools.partial(form, how=found.mask.how if found.mask else "zero")
         part = f"{program.constant(function)}({', '.join(reads)})"
         text = f"{program.constant(_or_whole)}({part}, lambda: {statement.text})"
         return statement._replace(text=text, reads=reads)
 
     def _see(self, statement: Statement, call: Call) -> None:
         (out,), reads = statement.outs, statement.reads
-        if _is(statement, "masked_fill") and len(reads) == 2 and call.numbers[2] == -math.inf:
-            self.masked[out] = reads[1]
-            self._limit_scores(statement, reads[1])
-        elif _is(statement, "softmax") and reads[0] in self.masked:
-            self.zeros[out] = self.masked[reads[0]]
-        elif _is(statement, "masked_fill", 0):
-            self.zeros[out] = reads[1]
-        elif _scales(statement) and reads[0] in self.zeros:
+        if (found := self._mask_of(statement, call)) is not None:
+            self._masks[out] = found[0]
+            self._limit_scores(statement, *found)
+        elif is_of(statement, "softmax") and reads[0] in self._masks:
+            self._masks[out], self.zeros[out] = self._masks[reads[0]], out
+        elif is_of(statement, "softmax", 0) and reads[1] in self.zeros:
+            self.zeros[out] = self.zeros[reads[1]]
+        elif (
+            reads
+            and reads[0] in self.zeros
+            and (is_of(statement, "dropout") or self._scales(statement) or _filled_by(statement))
+        ):
             self.zeros[out] = self.zeros[reads[0]]
         elif call.op.name == "matmul" and len(reads) == 2:
             self._see_product(out, reads, call.place, call.turned)
+
+    def _scales(self, statement: Statement) -> bool:
+        """Whether a statement multiplies or divides an array, or its gradient, by a number."""
+        call, others = statement.call, statement.reads[1:]
+        if call is None or any(self._number(name) is None for name in others):
+            return False
+        return call.op.name == "mul" or (
+            call.op.name == "div" and call.place != 1 and call.numbers[:1] in ((), (None,))
+        )
+
+    def _number(self, name: str) -> float | None:
+        """The number that a value is in all calls."""
+        each = self.by_name.get(name)
+        if (
+            each is None
+            or each.reads
+            or not (each.repeatable and self._unwritten(name))
+            or self._program.sizes.get(name, 0) > 8
+        ):
+            return None
+        value = np.asarray(eval(each.text, {**self._program.constants}))
+        return float(value) if value.size == 1 and value.dtype.kind in "fiu" else None
 
     def _see_product(self, out: str, reads: tuple[str, ...], place: int | None, turned: bool) -> None:
         """A product of two values, or the gradient of one in its left (0) or right (1) operand, from `g` and the other one."""
         first, second = reads
         if place == 1:
             if second in self.zeros:
-                function = causal_cpu.OF_WEIGHTS_ACROSS if turned else causal_cpu.OF_TURNED_WEIGHTS
-                self.functions[out] = function, self.zeros[second]
+                self._limit(out, causal_cpu.OF_WEIGHTS_ACROSS if turned else causal_cpu.OF_TURNED_WEIGHTS, second)
             elif first in self.zeros:
-                function = causal_cpu.BY_WEIGHTS_ACROSS if turned else causal_cpu.BY_WEIGHTS
-                self.functions[out] = function, self.zeros[first]
+                self._limit(out, causal_cpu.BY_WEIGHTS_ACROSS if turned else causal_cpu.BY_WEIGHTS, first)
         elif first in self.zeros:
-            self.functions[out] = (causal_cpu.OF_WEIGHTS if place is None else causal_cpu.BY_TURNED), self.zeros[first]
+            self._limit(out, causal_cpu.OF_WEIGHTS if place is None else causal_cpu.BY_TURNED, first)
         elif place == 0:
             self._limit_gradient(out)
 
-    def _limit_scores(self, statement: Statement, mask: str) -> None:
+    def _limit(self, out: str, form: Form, zeros: str) -> None:
+        self.limited[out] = Limited(form, None, zeros, self.zeros[zeros], True)
+
+    def _hides(self, value: str | float) -> bool:
+        """Whether a number, or what a value is in all calls, is filled in for scores of hidden keys."""
+        number = self._number(value) if isinstance(value, str) else value
+        return number is not None and number <= HIDES
+
+    def _mask_of(self, statement: Statement, call: Call) -> tuple[Mask, str] | None:
+        """What hides keys in the scores that a statement computes, and of which scores."""
+        if call.place is not None:
+            return None
+        names = iter(statement.reads)
+        operands: list[Any] = [next(names) if number is None else number for number in call.numbers]
+        if call.op.name == "masked_fill" and self._hides(operands[2]):
+            return Mask(operands[1], "true"), operands[0]
+        if call.op.name == "where":
+            mask, x, y = operands
+            if isinstance(x, str) and self._hides(y):
+                return Mask(mask, "false"), x
+            if isinstance(y, str) and self._hides(x):
+                return Mask(mask, "true"), y
+        if call.op.name == "add" and len(statement.reads) == 2 and call.attributes.get("alpha") == 1:
+            for scores, mask in (operands, operands[::-1]):
+                path = self._path_to(scores, statement)
+                if path and statement.element and is_flat(statement.element, mask):
+                    return Mask(mask, "added", math.prod(map(self._scale, path[1:]))), scores
+        return None
+
+    def _limit_scores(self, statement: Statement, mask: Mask, scores: str) -> None:
         """Limit the product whose values are masked, perhaps after a scaling."""
-        moved: list[Statement] = []
-        name, out = statement.reads[0], statement.outs[0]
-        while (before := self._by_name.get(name)) is not None and before.call is not None and self._is_read_once(name):
-            moved.insert(0, before)
-            if _is(before, "matmul") and len(before.reads) == 2:
-                if not any(self._order[name] < k < self._order[out] for k in self._writes):
-                    self.functions[name] = causal_cpu.SCORES, mask
-                    self.before[(out,)] = moved
-                return
-            if not _scales(before):
-                return
+        path = self._path_to(scores, statement)
+        if path:
+            self.before[statement.outs] = path
+            form = causal_cpu.SCORES_BEFORE_SUM if mask.how == "added" else causal_cpu.SCORES
+            self.limited[path[0].outs[0]] = Limited(form, mask, mask.name, statement.outs[0], mask.how != "added")
+
+    def _path_to(self, name: str, reader: Statement) -> list[Statement]:
+        """A product, and its scalings up to a value that only one statement reads; none where there is another statement."""
+        path: list[Statement] = []
+        while (before := self.by_name.get(name)) is not None and before.call is not None and self._is_read_once(name):
+            path.insert(0, before)
+            if is_of(before, "matmul") and len(before.reads) == 2:
+                between = range(self._order[name] + 1, self._order[reader.outs[0]])
+                return [] if any(k in between for k in self._writes) else path
+            if before.call.place is not None or not self._scales(before):
+                return []
             name = before.reads[0]
+        return []
+
+    def _scale(self, statement: Statement) -> float:
+        """What a statement multiplies a value by."""
+        assert statement.call is not None
+        numbers = [n for n in statement.call.numbers if n is not None] or [self._number(statement.reads[1])]
+        return numbers[0] if statement.call.op.name == "mul" else 1 / numbers[0]
 
     def _limit_gradient(self, name: str) -> None:
-        """Limit the gradient of weights, if only that of the masked scores is computed of it."""
-        if not self._is_read_once(name):
-            return
-        (reader,) = self._readers[name]
-        weights = next((each for each in reader.reads if each in self.zeros), None)
-        if weights is None or not _is(reader, "softmax", 0) or not self._is_read_once(reader.outs[0]):
-            return
-        (last,) = self._readers[reader.outs[0]]
-        if _is(last, "masked_fill", 0) and last.reads[1] == self.zeros[weights]:
-            self.functions[name] = causal_cpu.GRADIENT_OF_WEIGHTS, self.zeros[weights]
+        """Limit the gradient of weights, if only that of scores is computed of it."""
+        first, reader = name, self._only_reader(name)
+        while reader is not None and is_of(reader, "dropout", 0):
+            name, reader = reader.outs[0], self._only_reader(reader.outs[0])
+        weights = reader.reads[-1] if reader is not None and is_of(reader, "softmax", 0) else ""
+        if reader is not None and self.zeros.get(weights) == weights and reader.reads[0] == name:
+            last = self._only_reader(reader.outs[0])
+            alone = last is not None and _filled_by(last) == self._masks[weights].name
+            self.limited[first] = Limited(causal_cpu.GRADIENT_OF_WEIGHTS, None, weights, weights, alone)
+
+    def _only_reader(self, name: str) -> Statement | None:
+        return self.readers[name][0] if self._is_read_once(name) else None
 
     def _is_read_once(self, name: str) -> bool:
-        return name not in self._returned and len(self._readers.get(name, ())) == 1
+        return name not in self._returned and len(self.readers.get(name, ())) == 1
+
+
+def _filled_by(statement: Statement) -> str:
+    """The mask of a statement that gives the gradient of scores without those that `masked_fill` or `where` has replaced."""
+    if is_of(statement, "masked_fill", 0) or is_of(statement, "where", 1) or is_of(statement, "where", 2):
+        return statement.reads[1]
+    return ""

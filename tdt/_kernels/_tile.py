@@ -108,6 +108,13 @@ def choose_with_edge(columns: int, width: int | None = None, item: int = 4) -> S
 
 
 @functools.cache
+def limited_shape(columns: int) -> Shape:
+    """The tile for so many columns, of which, or of whose sums, every row leaves out one more than the next one."""
+    tiles = rates()
+    return min(tiles, key=lambda shape: (columns + shape.columns) / tiles[shape])
+
+
+@functools.cache
 def choose_for(rows: int, columns: int, width: int | None = None, item: int = 4, together: bool = False) -> Shape:
     """As `choose`, for so many rows in all: a few, or any number, in 16 registers if they lie `together`."""
     width = width or width_of(item)

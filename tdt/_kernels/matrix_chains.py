@@ -7,6 +7,7 @@ gives nothing.
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ from tdt._kernels.product_cpu import plan_of_limited
 
 HEADER = 3  # words of a stage: its entry, the bytes before its own words, its blocks of a matrix
 MOST_ARRAYS, MOST_WORDS = 16, 512
+MOST_OPERANDS = 4  # of a formula
 MANY = 4  # matrices for each thread from which on these need not share them equally
 
 
@@ -38,10 +40,21 @@ class Product(NamedTuple):
 
 
 class Formula(NamedTuple):
-    """A formula of a value's elements and those of the mask, in place. loop: its code, as NumPy's loops."""
+    """out = a formula of the elements of operands, which may be `out`.
+
+    Attributes:
+        loop: its code, as NumPy's loops.
+        operands: of each, its name, bytes to the next matrix, bytes to the next element. The first one is such as `out`.
+    """
 
     loop: int
-    value: str
+    operands: tuple[tuple[str, int, int], ...]
+    out: str
+
+    @property
+    def stacks(self) -> list[str]:
+        """Those of which each matrix has its own."""
+        return [name for name, to_next, _ in self.operands if to_next]
 
 
 class Rows(NamedTuple):
@@ -52,19 +65,47 @@ class Rows(NamedTuple):
     out: str
 
 
+class Zeros(NamedTuple):
+    """Whether a value is 0 behind the diagonal, on which all else depends."""
+
+    value: str
+
+
+class Mask(NamedTuple):
+    """What hides keys behind a query's own.
+
+    Attributes:
+        how: as of `causal_cpu.hides`, or "added".
+        scale: of scores, before a mask is added.
+    """
+
+    name: str
+    how: str
+    scale: float = 1.0
+
+    def reach(self, mask: np.ndarray) -> float:
+        """How large hidden scores may be; 0 where it has to be computed whole."""
+        if self.how == "added":
+            return causal_cpu.reach_of(mask, self.scale)
+        return causal_cpu.MOST if causal_cpu.hides(mask, self.how, mask.shape[-1]) else 0.0
+
+
 class Chain:
     """A function of arrays.
 
     Args:
         stages: in order of computation.
-        reads: the names of the arrays; the last one is the mask.
+        reads: the names of the arrays.
         outs: of the results.
+        flat: the names of those arrays that are one matrix for all.
+        mask: one of them, which scores are computed for; None: `Zeros` shows what is hidden.
         otherwise: computes them where the chain cannot.
     """
 
-    def __init__(self, stages: Sequence[Product | Formula | Rows], reads: Sequence[str], outs: Sequence[str],
-                 otherwise: Callable[..., Any]):  # fmt: skip
-        self.stages, self.reads, self.outs, self.otherwise = stages, reads, outs, otherwise
+    def __init__(self, stages: Sequence[Stage], reads: Sequence[str], outs: Sequence[str], flat: Sequence[str],
+                 mask: Mask | None, otherwise: Callable[..., Any]):  # fmt: skip
+        self.stages, self.reads, self.outs, self.mask, self.otherwise = stages, reads, outs, mask, otherwise
+        self._flat = [reads.index(name) for name in flat]
         self._plans: dict[Any, _Plan | None] = {}
 
     def __call__(self, *arrays: np.ndarray) -> Any:
@@ -73,37 +114,52 @@ class Chain:
 
     def computed(self, arrays: tuple[np.ndarray, ...]) -> Any:
         """The results; None where another function has to compute them. arrays: of one shape and dtype in all calls."""
-        key = THREADS.count, os.getpid(), *[a.strides for a in arrays]  # a forked child's products have other memory
+        memory = [*arrays]
+        for k in self._flat:
+            memory[k] = np.ascontiguousarray(memory[k])
+        key = THREADS.count, os.getpid(), *[a.strides for a in memory]  # a forked child's products have other memory
         if key not in self._plans:
-            values = dict(zip(self.reads, arrays, strict=True))
-            self._plans[key] = _Plan(self, values) if _fits(self.stages, values, self.reads[-1]) else None
+            values = dict(zip(self.reads, memory, strict=True))
+            self._plans[key] = _Plan(self, values) if _fits(self.stages, values) else None
         plan = self._plans[key]
-        if plan is None or not causal_cpu.is_causal(arrays[-1]):
+        if plan is None:
+            return None
+        reach = self.mask.reach(memory[self.reads.index(self.mask.name)]) if self.mask else causal_cpu.MOST
+        if not reach:
             return None
         if (trace := WATCH.own()) is not None:
             trace.complete = False  # values decide: left to Python
-        return plan.run(arrays)
+        return plan.run(memory, reach)
 
 
-def _fits(stages: Sequence[Product | Formula | Rows], arrays: dict[str, np.ndarray], mask: str) -> bool:
+Stage = Product | Formula | Rows | Zeros
+
+
+def _fits(stages: Sequence[Stage], arrays: dict[str, np.ndarray]) -> bool:
     """Whether there are matrices for all threads, few enough arrays, and the products are worth while."""
     values, count = {**arrays}, 0
-    if not arrays[mask].flags.c_contiguous:
-        return False
     for each in stages:
         if isinstance(each, Product):
             a, b = each.form.operands(values[each.first], values[each.second])
             limit = each.form.limit
-            if not causal_cpu.fits(a, b, arrays[mask], limit) or any(plan_of_limited(a, b, limit).copied):
+            if not causal_cpu.fits(a, b, limit) or any(plan_of_limited(a, b, limit).copied):
                 return False
             values[each.out] = np.empty((*a.shape[:-1], b.shape[-1]), np.float32)
             count = math.prod(a.shape[:-2])
-        elif isinstance(each, Rows):
-            if not all(values[name].dtype == np.float32 and values[name].flags.c_contiguous for name in each.values):
+        elif isinstance(each, Zeros):
+            if not _in_rows(values[each.value]):
                 return False
-            values[each.out] = values[each.values[0]]
+        else:
+            own = each.values if isinstance(each, Rows) else each.stacks
+            if not all(values[name].flags.c_contiguous for name in own) or not _in_rows(values[own[0]]):
+                return False
+            values[each.out] = values[own[0]]
     enough = count % THREADS.count == 0 or count >= MANY * THREADS.count
     return enough and len(values) < MOST_ARRAYS  # one is for what has failed
+
+
+def _in_rows(a: np.ndarray) -> bool:
+    return a.dtype == np.float32 and a.flags.c_contiguous
 
 
 class _Plan:
@@ -114,8 +170,7 @@ class _Plan:
     """
 
     def __init__(self, chain: Chain, arrays: dict[str, np.ndarray]):
-        mask = arrays[chain.reads[-1]]
-        self.matrices, self._side = 0, mask.shape[-1]
+        self.matrices = 0
         self._names = [*arrays]  # of the arrays whose addresses the code is given, in order
         # Shapes of further ones, and whether they begin as zeros.
         self._computed: list[tuple[tuple[int, ...], bool]] = []
@@ -128,9 +183,11 @@ class _Plan:
             if isinstance(each, Product):
                 self._add_product(each, arrays)
             elif isinstance(each, Formula):
-                self._add_formula(each, chain.reads[-1])
-            else:
+                self._add_formula(each, arrays)
+            elif isinstance(each, Rows):
                 self._add_rows(each, arrays)
+            else:
+                self._add(causal_cpu._look("zero").entry.address, 1, [each.value, "", arrays[each.value].shape[-1]])
         self._results = [(self._names.index(name), name in self._across) for name in chain.outs]
         self._table = self._written()
 
@@ -169,18 +226,26 @@ class _Plan:
         else:
             self._bounded.append((self._names.index(each.first), self._names.index(each.second)))
 
-    def _add_formula(self, each: Formula, mask: str) -> None:
-        count = self._side**2
-        steps = 4 * count, 4
-        self._add(_formula().entry.address, 1, [each.loop, count, each.value, *steps, mask, 0, 1, each.value, *steps])
+    def _add_formula(self, each: Formula, values: dict[str, np.ndarray]) -> None:
+        like = values[each.stacks[0]]
+        count = like.shape[-2] * like.shape[-1]
+        self._add_like(each.out, like, values)
+        places = [*each.operands, (each.out, 4 * count, 4)]
+        places += [(each.out, 0, 0)] * (MOST_OPERANDS + 1 - len(places))
+        self._add(_formula().entry.address, 1, [each.loop, count, *itertools.chain(*places)])
 
     def _add_rows(self, each: Rows, values: dict[str, np.ndarray]) -> None:
-        like, n = values[each.values[0]], self._side
-        if each.out not in values:
-            values[each.out] = like
-            self._add_array(each.out, like.shape, cleared=False)
+        like = values[each.values[0]]
+        n = like.shape[-1]
+        self._add_like(each.out, like, values)
         places = [word for name in (*each.values, each.out) for word in (name, 4 * n)]
-        self._add(each.function.kernel.entry.address, 1, [n * self.matrices, n, n, *places])
+        self._add(each.function.kernel.entry.address, 1, [like.size // n, n, n, *places])
+
+    def _add_like(self, name: str, like: np.ndarray, values: dict[str, np.ndarray]) -> None:
+        """Take memory for a value, if it has none yet."""
+        if name not in values:
+            values[name] = like
+            self._add_array(name, like.shape, cleared=False)
 
     def _written(self) -> np.ndarray:
         """The table that `_walk` takes: headers, words, and which words an address is added to."""
@@ -195,18 +260,18 @@ class _Plan:
         assert len(table) <= MOST_WORDS
         return np.array([*numbers, *table, *[word for pair in moved for word in pair]], np.int64)
 
-    def run(self, arrays: tuple[np.ndarray, ...]) -> Any:
-        """The results; None where sums are not sure to be those of the whole products."""
+    def run(self, arrays: list[np.ndarray], reach: float) -> Any:
+        """The results; None where sums are not sure to be those of the whole products. reach: of hidden ones."""
         memory: list[Any] = [*arrays]
         for first, second in self._bounded:
-            if not causal_cpu.are_bounded(arrays[first], arrays[second]):
+            if not causal_cpu.are_bounded(arrays[first], arrays[second], reach):
                 return None
         for shape, cleared in self._computed:
             memory.append((np.zeros if cleared else np.empty)(shape, np.float32))
-        failed = np.zeros(1, np.int64)
+        failed = np.array([0, np.float64(reach).view(np.int64)])
         others = [None] * (MOST_ARRAYS - len(memory) - 1)
         parallel(_walk(), self.matrices, self._table, *memory, failed, *others)  # type: ignore[arg-type]
-        if failed.item():
+        if failed[0]:
             return None
         results = [causal_cpu.turned(memory[k]) if across else memory[k] for k, across in self._results]
         return tuple(results) if len(results) > 1 else results[0]
@@ -243,29 +308,30 @@ def _check(code: Code, first: Value, last: Value, arguments: list[Value]) -> Non
 
 @native("ppqqqp")
 def _bound(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
-    """Note where products of matrices may not be finite, however sums of so many are rounded."""
+    """Note where products of matrices may be too large, however sums of so many are rounded."""
     *operands, number, failed = arguments
     with code.loop(first, last) as matrix:
         bound = code.cast(number * 2, "double")
         for x, count in zip(operands[:2], operands[2:], strict=True):
             largest, _ = causal_cpu.largest_and_zeros(code, code.at("i32", x, matrix * count), count)
             bound = bound * code.cast(code.bits(largest, "float"), "double")
-        with code.when(~(bound < causal_cpu.LARGEST)):
+        with code.when(~(bound < code.load("double", failed, 1))):
             code.store(code.value(1, "i64"), failed)
 
 
-@native("qq" + "qqq" * 3, vectorize=False)
+@native("qq" + "qqq" * (MOST_OPERANDS + 1), vectorize=False)
 def _formula(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
-    """A loop of NumPy's form on `count` elements of each matrix of two operands and a result.
+    """A loop of NumPy's form on `count` elements of each matrix of operands and a result.
 
     Of each: its address, bytes to the next matrix, bytes to the next element.
     """
     loop, count, *places = arguments
-    args, steps, size = code.array("ptr", 3), code.array("i64", 3), code.array("i64", 1)
+    many = MOST_OPERANDS + 1
+    args, steps, size = code.array("ptr", many), code.array("i64", many), code.array("i64", 1)
     code.store(count, size)
     function = code.cast(loop, "ptr")
     with code.loop(first, last) as matrix:
-        for k in range(3):
+        for k in range(many):
             address, to_next, step = places[3 * k : 3 * k + 3]
             code.store(code.at("i8", code.cast(address, "ptr"), matrix * to_next), args, k)
             code.store(step, steps, k)

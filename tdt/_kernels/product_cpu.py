@@ -42,7 +42,7 @@ from tdt._kernels._packing_tile import packing_address
 from tdt._kernels._planned import planned
 from tdt._kernels._pool import parallel
 from tdt._kernels._threads import THREADS
-from tdt._kernels._tile import address, call, choose_for, choose_with_edge, edge, width_of
+from tdt._kernels._tile import address, call, choose_for, choose_with_edge, edge, limited_shape, width_of
 
 DEPTH = 256  # products that are summed in registers; with a panel of 16 columns, half of a level-one cache
 LONGEST = (
@@ -95,7 +95,7 @@ TILES_PACK = (
     "from row",
     "from column",
 )  # limits with which the first tile reads all lines of the right operand that others do
-LIMITS_OF_ROWS = ("to row", "from row")
+LIMITS_OF_ROWS, LIMITS_OF_COLUMNS = ("to row", "from row"), ("columns", "from column")
 CELL = 32  # where the table of a plan has a 0: a tile has fewer rows
 
 # The words of a plan. Of the left and the right operand: bytes from stack to stack, from matrix to matrix, to the next row
@@ -216,10 +216,15 @@ def _block(code: Code, plan: list[Value], packed: tuple, operands: tuple, sizes:
                 high = code.minimum(rows, tall - i)
                 sums = code.select(alone, rounding, out + item * ((ic + i) * pitch + j))
                 skipped, end, begins = _limits(limit, top + ic + i, high, side + j, pc + start, depth)
+                width = here
+                if limit == "columns":  # the last tile of a row may be narrow
+                    narrow = top + ic + i + high - side - j <= plan[EDGE_COLUMNS]
+                    tile = code.select(narrow, plan[EDGE], tile)
+                    width = code.select(narrow, code.minimum(here, plan[EDGE_COLUMNS]), here)
                 a = l_block + i * l_next + skipped * code.select(packs, item * rows, plan[L_K])
                 with code.when(end > skipped):
                     call(code, tile, a, plan[TABLE], plan[TABLE] + 8 * CELL, code.select(packs, end - skipped, 1),
-                         end - skipped, b + item * step * skipped, step, sums, to, added, high, here,
+                         end - skipped, b + item * step * skipped, step, sums, to, added, high, width,
                          code.cast(begins, "i64"), *[p + item * columns * skipped for p in panel])  # fmt: skip
                     if item == 4:
                         with code.when(to_half):
@@ -546,7 +551,7 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
         plan.turned = True
         left, right, m, n, most = right, left, n, m, TURNED_SIZE * 4 // item // m
     plan.summed = plan.turned or k > DEPTH
-    shape = choose_with_edge(n, item=item)
+    shape = limited_shape(n) if limit in LIMITS_OF_COLUMNS else choose_with_edge(n, item=item)
     unpacked = left.k == left.size == item and (plan.turned or -(-n // shape.columns) <= FEW_PANELS)
     if not unpacked and n <= shape.width:  # packed rows lie together: one vector of columns takes many of them
         shape = choose_for(m, n, item=item)
@@ -565,7 +570,8 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
     words = [
         m, n, k, -(-m // rows), -(-n // columns), rows, columns, block, stacks[1][0],
         left.outer, left.inner, left.line, left.k, left.step(), right.outer, right.inner, right.line, right.k, right.step(),
-        item * m * n, pitch, shape.rows, shape.columns, address(how, shape), *edge(how, shape, n),
+        item * m * n, pitch, shape.rows, shape.columns, address(how, shape),
+        *edge(how, shape, shape.columns // 2 if limit == "columns" else n),
         0 if unpacked else left.packer(shape.rows, shape.width),
         right.packer(shape.columns, shape.width), turner(item, width_of(item)) if plan.turned else 0, span,
         item * m * n if item * m * n <= SHORT and item * count * m * n >= MANY and k <= SHORT_SUM else 0,

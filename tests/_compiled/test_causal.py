@@ -33,6 +33,7 @@ def draw(seed):
 
 def bits(function, arrays, mask):
     """Those of a result and of its gradients."""
+    tdt.manual_seed(0)
     leaves = [tdt.from_numpy(a.copy()).requires_grad_() for a in arrays]
     out = function(*leaves, tdt.from_numpy(mask))
     out.backward(tdt.from_numpy(arrays[0]))
@@ -124,9 +125,35 @@ def sum_of_scores(q, k, v, mask):
     return tdt.softmax(scores.masked_fill(mask, float("-inf")), -1) @ v
 
 
+def where_and_dropout(q, k, v, mask):
+    """As in GPT-2, with numbers that are tensors."""
+    scores = q @ k.mT / tdt.full([], 8.0)
+    scores = tdt.where(~mask, scores, tdt.full([], tdt.finfo(tdt.float32).min))
+    return tdt.nn.functional.dropout(scores.softmax(-1), 0.1) @ v
+
+
+def numbers_filled_in(q, k, v, mask):
+    return (q @ k.mT * 0.125).masked_fill((~mask).float() == 0, -1e9).softmax(-1) @ v
+
+
+def number_for_hidden_scores(q, k, v, mask):
+    return tdt.dropout(tdt.where(mask, -1e4, q @ k.mT).softmax(-1), 0.1, True) @ v
+
+
+def sum_with_mask(q, k, v, mask):
+    return (mask.float().masked_fill(mask, float("-inf")) + q @ k.mT / 8).softmax(-1) @ v
+
+
+def sum_with_numbers(q, k, v, mask):
+    return tdt.dropout((q @ k.mT * 0.125 + mask * -1e4).softmax(-1), 0.1, True) @ v
+
+
 OTHER_FORMS = [(heads_and_numbers, {2, 4}), (weights_elsewhere, {2}), (rows_between, {2, 4}), (softmax_of_columns, set()),
                (mask_of_more_dimensions, set()), (masked_scores_alone, set()), (scores_from_elsewhere, set()),
-               (sum_of_scores, {0})]  # fmt: skip
+               (sum_of_scores, {0}), (where_and_dropout, {2, 4}), (numbers_filled_in, {2, 4}),
+               (number_for_hidden_scores, {2, 4}),
+               # 0 where the statement is tried with other masks
+               (sum_with_mask, {0, 2, 4}), (sum_with_numbers, {2, 4})]  # fmt: skip
 
 
 @pytest.mark.parametrize("function, chains", OTHER_FORMS)
@@ -160,14 +187,11 @@ def test_what_is_not_finite_is_where_it_is_in_eager(found):
         assert not value or 0 in found[-2:]
 
 
-def test_sums_that_overflow_only_as_they_are_rounded_are_computed_whole():
-    size = 68  # times the value it is less than the largest number, which the sum of so many is not
-    g, v = np.ones((2, 512, size), np.float32), np.zeros((2, 512, size), np.float32)
-    v[:, -1] = np.nextafter(np.float32(causal_cpu.LARGEST / size), np.float32(0))
-    assert np.isinf(product(g, v.swapaxes(1, 2))).any()
-    hidden = np.triu(np.ones((512, 512), np.bool_), 1)
-    assert causal_cpu.GRADIENT_OF_WEIGHTS(g, v, hidden) is None
-    assert causal_cpu.GRADIENT_OF_WEIGHTS(g, v / 4, hidden) is not None
+def test_gradients_of_weights_that_may_overflow_are_computed_whole():
+    g, v = np.ones((2, 512, 68), np.float32), np.full((2, 512, 68), np.float32(1e18))
+    weights = np.tril(np.ones((2, 512, 512), np.float32))
+    assert causal_cpu.GRADIENT_OF_WEIGHTS(g, v, weights) is None  # as dropout may scale them
+    assert causal_cpu.GRADIENT_OF_WEIGHTS(g, v / 4, weights) is not None
 
 
 def test_another_mask_of_a_later_call_is_noticed(found):
@@ -210,10 +234,22 @@ def test_a_vector_among_the_factors_is_computed_whole():
             assert form(*factors, HIDDEN) is None, (form, [x.shape for x in factors])
 
 
+@pytest.mark.parametrize("function", [numbers_filled_in, sum_with_numbers, number_for_hidden_scores])
+def test_hidden_scores_that_have_weights_are_not_left_out(found, function):
+    compiled = tdt.compile(function, fullgraph=True)
+    for size in (1, 1, 1e3, 3e8):  # at last, scores are smaller than what is filled in or added
+        arrays = draw(0)
+        arrays[0] = -size * np.abs(arrays[0])
+        arrays[1] = np.abs(arrays[1])
+        for a, b in zip(bits(compiled, arrays, HIDDEN), bits(function, arrays, HIDDEN), strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert found[-2:] == [0, 0]
+
+
 def test_sums_that_end_at_negative_zero_are_computed_whole():
     weights, values = np.tril(np.full((2, T, T), -1e-30, np.float32)), np.full((2, T, E), 1e-30, np.float32)
-    assert causal_cpu.OF_WEIGHTS(weights, values, HIDDEN) is None
-    assert causal_cpu.OF_WEIGHTS(weights, values * np.float32(1e30), HIDDEN) is not None
+    assert causal_cpu.OF_WEIGHTS(weights, values, weights) is None
+    assert causal_cpu.OF_WEIGHTS(weights, values * np.float32(1e30), weights) is not None
 
 
 @pytest.mark.parametrize("size", [(2, 130, 128), (1, 300, 64), (1, 600, 64)])
