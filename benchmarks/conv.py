@@ -2,6 +2,7 @@
 
 python -m benchmarks.conv --threads 1                        # processor time, little disturbed by a busy machine
 python -m benchmarks.conv --count 50 --only weight --family video --all
+python -m benchmarks.conv --threads 1 --dtype bfloat16
 
 Each pass alternates with PyTorch's; the figure of a pass is the median of the ratios, above 1 where tdt is faster.
 
@@ -40,7 +41,7 @@ PASSES = ("forward", "input", "weight")
 CRASHING_CHANNELS = 8
 
 
-def passes(library: Any, shape: Shape) -> dict[str, Callable[[], object]]:
+def passes(library: Any, shape: Shape, dtype: str = "float32") -> dict[str, Callable[[], object]]:
     """The three passes of one library, on the same numbers: forward without recording, gradients of input and weight."""
     rng = np.random.default_rng(0)
     dims = len(shape.size)
@@ -49,7 +50,8 @@ def passes(library: Any, shape: Shape) -> dict[str, Callable[[], object]]:
     )
     shapes = ((shape.batch, shape.channels, *shape.size), (*weight, *shape.kernel), (shape.out,),
               (shape.batch, shape.out, *shape.result()))  # fmt: skip
-    x, w, b, g = (library.from_numpy(rng.standard_normal(s, np.float32)) for s in shapes)
+    kind = getattr(library, dtype)
+    x, w, b, g = (library.from_numpy(rng.standard_normal(s, np.float32)).to(kind) for s in shapes)
     if shape.last:
         x, g, w = (a.contiguous(memory_format=library.channels_last) for a in (x, g, w))
     function = getattr(library.nn.functional, f"conv{'_transpose' if shape.transposed else ''}{dims}d")
@@ -78,12 +80,13 @@ def main() -> None:
     """Draw the shapes, measure them and print the summary."""
     parser = sweep_parser(__doc__, 300, 25)
     parser.add_argument("--only", choices=PASSES, help="this pass alone")
+    parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32", help="of all arrays (float32)")
     args = parser.parse_args()
     clock, tdt, torch, rng = begin_sweep(args)
     found = []
     for _ in range(args.count):
         shape = draw(rng, args.family)
-        ours, theirs = passes(tdt, shape), passes(torch, shape)
+        ours, theirs = (passes(library, shape, args.dtype) for library in (tdt, torch))
         for name in (args.only,) if args.only else PASSES:
             if crashes_pytorch(name, shape):
                 print(f"left out, as PyTorch crashes: {name}, {shape}", flush=True)
