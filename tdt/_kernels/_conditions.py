@@ -356,11 +356,16 @@ def mixed_matrices(arrays: Sequence[Any], attributes: dict) -> bool:
     return SWITCHES.kernels and a.dtype in kinds and b.dtype in kinds and min(a.ndim, b.ndim) > 1 and vectors_of_eight()
 
 
-def multiplies_bfloat16() -> bool:
-    """Whether products of bfloat16 run on instructions for them: AMX or AVX-512-BF16."""
+def bfloat16_instructions() -> str:
+    """Those that products of bfloat16 run on, as `_dots.available` names them."""
     from tdt._kernels import _dots
 
-    return _dots.available() != ""
+    return _dots.available()
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether products of bfloat16 run on instructions for them: AMX or AVX-512-BF16."""
+    return bfloat16_instructions() != ""
 
 
 @functools.cache

@@ -5,6 +5,7 @@ A condition decides by shape, dtype and strides alone, so that the same program 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 
 from tdt._backend.layout import output_is_channels_last, to_last
 from tdt._backend.windows import output_sizes
-from tdt._kernels._conditions import multiplies_bfloat16
+from tdt._kernels._conditions import bfloat16_instructions
 from tdt._kernels._formulas import BFLOAT16, FLOAT32
 from tdt._kernels._native import vector_width
 from tdt._kernels._registry import SWITCHES
@@ -23,6 +24,11 @@ LARGE_PAIR_CONV = 1 << 20
 # Columns of its products that fill half a block, and numbers of its weights: of fewer, packing takes more time than is saved.
 # More are needed where the patches of an input gradient consist of zeros for the most part, as there is a stride.
 PAIR_COLUMNS, PAIR_WEIGHTS, PAIR_CELLS, PAIR_WEIGHTS_SPREAD = 16, 1 << 10, 1 << 11, 1 << 18
+# By AVX-512-BF16: the most multiply-adds, with those of zeros, for one of float32's, of all and of those inside images. Of weight
+# gradients, in the time of one of float32's: one, one by Winograd's algorithm, turning a number of the images, how many times as
+# much where windows lie apart, how many numbers each grid of these costs, and converting a weight.
+FILLED_WORK, FILLED_INSIDE = 1.75, 2.4
+SUMMED_WORK, WINOGRAD_WORK, TURNED, TURNED_APART, TURNED_GRID, CONVERTED = 0.45, 0.55, 12, 9, 1 << 16, 20
 # Multiply-adds by Winograd's algorithm of a sample, and of a weight gradient: of fewer, as many kernels cost more than they save,
 # and its code takes a fifth of a second to compile.
 # With fewer channels than these the images' transforms take too large a part of the time, with fewer pixels, counted by the share
@@ -60,9 +66,12 @@ def convolution(arrays: Sequence[Any], attributes: dict, dtype: Any = FLOAT32) -
 
 def large_pair_convolution(arrays: Sequence[Any], attributes: dict) -> bool:
     """As `convolution`, of bfloat16, in one group, where instructions for their products are faster than float32's."""
-    if attributes["groups"] != 1 or not convolution(arrays, attributes, BFLOAT16):
+    instructions = bfloat16_instructions()
+    if not instructions or attributes["groups"] != 1 or not convolution(arrays, attributes, BFLOAT16):
         return False
     first, second = arrays[0], arrays[1]
+    if instructions.endswith("avx512_bf16"):
+        return _faster_by_vectors(first.shape, second.shape, to_last(second).flags.c_contiguous, **attributes)
     if "kernel" in attributes:  # the weight gradient: every y meets a window of x
         columns, lines = first.shape[1], second.shape[1] * math.prod(attributes["kernel"])
         work, least = first.size * lines, PAIR_CELLS
@@ -75,7 +84,61 @@ def large_pair_convolution(arrays: Sequence[Any], attributes: dict) -> bool:
         columns, lines = second.shape[0], second.size // second.shape[0]
         work = first.shape[0] * math.prod(output_sizes(first.shape[2:], second.shape[2:], *how)) * second.size
         least = PAIR_WEIGHTS
-    return columns >= PAIR_COLUMNS and columns * lines >= least and work >= LARGE_PAIR_CONV and multiplies_bfloat16()
+    return columns >= PAIR_COLUMNS and columns * lines >= least and work >= LARGE_PAIR_CONV
+
+
+@functools.lru_cache(1024)
+def _faster_by_vectors(
+    first: tuple, second: tuple, last: bool, *, stride: tuple, padding: tuple, dilation: tuple, groups: int,
+    kernel: tuple | None = None, size: tuple | None = None,
+) -> bool:  # fmt: skip
+    """Whether AVX-512-BF16, which has twice float32's rate, computes a convolution sooner than float32 and conversions.
+
+    Sums and columns are filled up to multiples of 32 with zeros, of which there are many beside few channels.
+
+    Args:
+        first, second: shapes of the operands; last: whether the second one is channels-last.
+        kernel, size: as the ops of gradients have them.
+    """
+    cells, image = kernel or second[2:], size or (second if kernel else first)[2:]
+    channels, out = second[1] if kernel or size else first[1], first[1] if kernel or size else second[0]
+    pixels = first[2:] if kernel or size else output_sizes(image, cells, stride, padding, dilation)
+    weights = channels * out * math.prod(cells)
+    work = first[0] * math.prod(pixels) * weights
+    if work < LARGE_PAIR_CONV:
+        return False
+    inside = 1.0
+    if max(dilation) > 1:
+        inside = math.prod(map(_share_inside, image, pixels, cells, stride, padding, dilation))
+    if kernel:
+        spread = math.prod(stride)
+        grid = [-(-(n + 2 * p) // s) for n, p, s in zip(image, padding, stride, strict=True)]
+        padded = _filled(first[0] * math.prod(grid)) * _filled(channels * math.prod(cells)) * _filled(out)
+        turned = math.prod(first) + math.prod(second)
+        if spread > 1:
+            turned += (TURNED_APART - 1) * math.prod(second) + TURNED_GRID * spread
+        how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        tiles = many_tiles([np.broadcast_to(np.float32(0), shape) for shape in (first, second)], how)
+        others = work * (WINOGRAD_WORK if tiles else 1) * min(1.0, 1.5 * inside) + CONVERTED * weights
+        return SUMMED_WORK * padded + TURNED * turned < others
+    windows, summed, columns = (image, out, channels) if size else (pixels, channels, out)
+    if dilation[-1] == 1 and (not size or last):  # the cells of a row lie together
+        steps = math.prod(cells[:-1]) * _filled(cells[-1] * summed)
+    else:
+        steps = math.prod(cells) * _filled(summed)
+    padded = _filled(first[0] * math.prod(windows)) * steps * _filled(columns)
+    return padded <= work * min(FILLED_WORK, FILLED_INSIDE * inside)
+
+
+def _filled(n: int) -> int:
+    """The multiple of 32 from `n` on."""
+    return -(-n // 32) * 32
+
+
+def _share_inside(n: int, pixels: int, cells: int, stride: int, padding: int, dilation: int) -> float:
+    """The share of the numbers of all windows along a dimension that are not in the border."""
+    places = np.arange(pixels)[:, None] * stride - padding + np.arange(cells) * dilation
+    return float(((places >= 0) & (places < n)).mean())
 
 
 def many_tiles(arrays: Sequence[Any], attributes: dict) -> bool:
