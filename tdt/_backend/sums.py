@@ -46,12 +46,17 @@ def total(x: Any, axis: int | tuple[int, ...] | None = None, dtype: Any = None, 
             and (_count(x.shape, axis) <= BLOCK or (axis in (-1, x.ndim - 1) and x.strides[-1] == kind.itemsize))
         )
     ):
-        return np.add.reduce(x, axis, dtype, None, keepdims)  # type: ignore[call-overload]
+        return _added(x, axis, dtype, keepdims)
     result = kind if dtype is None else np.dtype(dtype)
     if x.size <= SMALL:
         wider = WIDER.get(result.char, result)
-        return np.add.reduce(x, axis, wider, None, keepdims).astype(result, copy=False)  # type: ignore[call-overload]
+        return _added(x, axis, wider, keepdims).astype(result, copy=False)
     return _total_in_blocks(x, axis, result, keepdims)
+
+
+def _added(x: np.ndarray, axis: int | tuple[int, ...] | None, dtype: Any = None, keepdims: bool = False) -> Any:
+    """NumPy's sum, which begins at 0: at -0, as it does by itself, a sum of -0 would be -0, unlike PyTorch's."""
+    return np.add.reduce(x, axis, dtype, None, keepdims, 0)  # type: ignore[call-overload]
 
 
 def _count(shape: tuple[int, ...], axis: int | tuple[int, ...]) -> int:
@@ -64,12 +69,12 @@ def _total_in_blocks(x: np.ndarray, axis: int | tuple[int, ...] | None, dtype: n
     view, groups = _coalesced(x.transpose(order), [d in reduced for d in order])
     rows = math.prod(n for n, summed in zip(view.shape[:-1], groups[:-1], strict=True) if summed)
     if rows <= BLOCK:
-        return np.add.reduce(x, axis, dtype, None, keepdims)  # type: ignore[call-overload]
+        return _added(x, axis, dtype, keepdims)
     for d in reversed(range(view.ndim)):
         if not groups[d]:
             continue
         if d == view.ndim - 1:  # NumPy's pairwise sum
-            view = np.add.reduce(view, d, dtype)
+            view = _added(view, d, dtype)
         else:  # behind this axis are axes that remain alone
             behind = view.shape[d + 1 :]
             view = _sum_rows(view.reshape(*view.shape[: d + 1], -1), dtype).astype(dtype, copy=False)
@@ -84,8 +89,8 @@ def _total_in_blocks(x: np.ndarray, axis: int | tuple[int, ...] | None, dtype: n
 def _sum_lines(x: np.ndarray, dtype: np.dtype) -> Any:
     """The sum of x (n,), in which pairwise sums of `LINE` elements are joined in double precision."""
     used = x.size - x.size % LINE
-    sums = np.add.reduce(np.add.reduce(x[:used].reshape(-1, LINE), 1), 0, WIDER[dtype.char])
-    return (sums + np.add.reduce(x[used:])).astype(dtype)
+    sums = _added(_added(x[:used].reshape(-1, LINE), 1), 0, WIDER[dtype.char])
+    return (sums + _added(x[used:], 0)).astype(dtype)
 
 
 def dot(a: Any, b: Any) -> Any:
@@ -104,7 +109,10 @@ def scan(xp: Any, function: Any, x: Any, axis: int) -> Any:
     if xp is not np:
         return accumulate(xp, function, x, axis)
     wider = np.dtype("float32") if x.dtype.kind not in "iub" and x.dtype.itemsize == 2 else WIDER.get(x.dtype.char)
-    return function.accumulate(x, axis, wider or x.dtype).astype(x.dtype, copy=False)
+    found = function.accumulate(x, axis, wider or x.dtype)
+    if function is not np.multiply:  # a sum begins at 0
+        found += 0
+    return found.astype(x.dtype, copy=False)
 
 
 def _coalesced(x: np.ndarray, groups: list[bool]) -> tuple[np.ndarray, list[bool]]:
@@ -129,7 +137,7 @@ def _sum_rows(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     rows, columns = x.shape[-2:]
     wider = WIDER.get(dtype.char, dtype)
     if rows <= BLOCK:
-        return np.add.reduce(x, -2, dtype)
+        return _added(x, -2, dtype)
     each = 1  # rows that are seen as one
     if 0 < columns < WIDTH and x.strides[-1] == x.itemsize and x.strides[-2] == columns * x.itemsize:
         each = min(WIDTH // columns, rows // 2)
@@ -138,7 +146,7 @@ def _sum_rows(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     size = length // blocks
     used = blocks * size * each
     parts = x[..., :used, :].reshape(*x.shape[:-2], blocks, size, each * columns)
-    sums = _sum_rows(np.add.reduce(parts, -2, dtype), wider)
+    sums = _sum_rows(_added(parts, -2, dtype), wider)
     if each > 1:
-        sums = np.add.reduce(sums.reshape(*x.shape[:-2], each, columns), -2, wider)
+        sums = _added(sums.reshape(*x.shape[:-2], each, columns), -2, wider)
     return sums + _sum_rows(x[..., used:, :], wider) if used < rows else sums

@@ -75,12 +75,17 @@ def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any
     if xp is np and (fast := chosen(PRODUCT, xp, a, b)):
         return fast(a, b, bias)
     if a.ndim == 1 == b.ndim:  # as `matrix_product`: `matmul` adds in another order where a stride is 0
-        return xp.asarray(a.dot(b))
+        return xp.asarray(_dot(a, b))
     # For small matrices `dot` has a third of the cost.
     out = a.dot(b) if a.ndim == 2 == b.ndim else xp.matmul(a, b)
     if out.ndim > 3:  # NumPy keeps the order of stacks in memory
         out = xp.ascontiguousarray(out)
     return out if bias is None else xp.add(out, bias, out=out)
+
+
+def _dot(a: Any, b: Any) -> Any:
+    """The product of two vectors: 0 where all terms are -0, as NumPy's is of vectors longer than one element."""
+    return a.dot(b) if a.size != 1 else a.dot(b) + 0
 
 
 def prepared_product(a: Any, b: Any) -> Any:
@@ -132,7 +137,7 @@ def _vector_product(a: Any, b: Any) -> Any:
     if not a.ndim or b.size != a.shape[-1]:
         return None
     if a.ndim == 1:
-        return np.asarray(a.dot(b)) if a.dtype.char in "fd" else None
+        return np.asarray(_dot(a, b)) if a.dtype.char in "fd" else None
     functions = _small_products.get(a.dtype)
     if a.ndim != 2 or not functions or not SWITCHES.kernels:
         return None
@@ -232,7 +237,7 @@ def total(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -
         if kind == "f" or kind == "V":
             if x.size < FEW and axis is None and dtype is None and x.dtype.char == "f":
                 # The bits of the generated code, for small programs that need not load it.
-                return np.add.reduce(x, None, np.float64, None, keepdims).astype(np.float32)
+                return np.add.reduce(x, None, np.float64, None, keepdims, 0).astype(np.float32)
             name = "sum"
         elif x.size < LARGE_FOLD:
             return _total(x, axis, dtype, keepdims)

@@ -191,8 +191,15 @@ def _first(code: Code, values: Values, number: Value, divisor: Value) -> Values:
     return values[:1]
 
 
+def _total(code: Code, values: Values, number: Value, divisor: Value) -> Values:
+    """The sum, which is 0 where it is -0, as if it began at 0: elements that fill up a vector do not change it."""
+    (total,) = values
+    return (total + 0.0,) if element(total.kind) in FLOATS else values
+
+
 def _divided(code: Code, values: Values, number: Value, divisor: Value) -> Values:
-    return (values[0] / code.splat(number, vector_length(values[0].kind)),)
+    (total,) = _total(code, values, number, divisor)
+    return (total / code.splat(number, vector_length(total.kind)),)
 
 
 def _root(code: Code, values: Values, number: Value, divisor: Value) -> Values:
@@ -200,7 +207,7 @@ def _root(code: Code, values: Values, number: Value, divisor: Value) -> Values:
 
 
 def _ratio(code: Code, values: Values, number: Value, divisor: Value) -> Values:
-    return (values[0] / values[1],)
+    return ((values[0] + 0.0) / values[1],)
 
 
 def _bits(code: Code, x: Value, shift: Value | None, block: str) -> Values:
@@ -227,7 +234,7 @@ def _always(kind: str) -> Callable[[str], str]:
 
 
 FOLDS = {
-    "sum": Fold(_sum_block, _wider, _itself, _added, _first),
+    "sum": Fold(_sum_block, _wider, _itself, _added, _total),
     "sum_unsigned": Fold(_sum_block, _wider, _unsigned, _added, _first),
     "mean": Fold(_sum_block, _wider, _itself, _added, _divided, rounded=True),
     "centre": Fold(_wider, _wider, _itself, _added, _divided),
@@ -237,7 +244,7 @@ FOLDS = {
     "norm1": Fold(_sum_block, _wider, _magnitude, _added, _first),
     "norm2": Fold(_sum_block, _wider, _square, _added, _root),
     "norm_inf": Fold(_same, _same, _magnitude, _larger, _first, of_numbers=_larger_number),
-    "nansum": Fold(_sum_block, _wider, _without_nan, _added, _first),
+    "nansum": Fold(_sum_block, _wider, _without_nan, _added, _total),
     "nanmean": Fold(_sum_block, _wider, _numbers, _added, _ratio, count=2),
     "count": Fold(_always("i32"), _always("i64"), _counted, _added, _first),
     "var": Fold(_wider, _wider, _about, _added, _variance, count=2, shifted=True),

@@ -160,7 +160,7 @@ def _means(code: Code, first: Value, last: Value, arguments: list[Value], width:
         for _ in range(3):
             half = len(cells) // 2
             cells = [a + b for a, b in zip(cells[:half], cells[half:], strict=True)]
-        code.store(cells[0] / code.splat(by, lanes), out, window)
+        code.store((cells[0] + 0.0) / code.splat(by, lanes), out, window)  # a sum of -0 is 0
 
     volumes.for_each(first, last, width, write)
 

@@ -119,3 +119,25 @@ def test_a_number_is_not_looked_at_where_no_index_places_it(size: tuple[int, ...
         return lib.zeros(2, 3, dtype=lib.int8).scatter(0, lib.zeros(size, dtype=lib.int64), number)
 
     assert_same(scatter)
+
+
+SUMMED = {
+    "sum": lambda x, dim: x.sum(dim),
+    "mean": lambda x, dim: x.mean(dim),
+    "nansum": lambda x, dim: x.nansum(dim),
+    "cumsum": lambda x, dim: x.cumsum(dim),
+    "logcumsumexp": lambda x, dim: x.logcumsumexp(dim).select(dim, 0),
+    "pooled": lambda x, dim: tdt.nn.functional.avg_pool1d(x[None], 1),
+    "compiled": tdt.compile(lambda x, dim: (x * 1).sum(dim)),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("how", SUMMED)
+def test_a_sum_of_negative_zeros_is_zero_in_any_layout(how: str, dtype: str):
+    """As of a sum that begins at 0, as PyTorch's do; of one element as of many."""
+    for shape in ((1, 1), (2, 3), (7, 5), (40, 300)):
+        x = tdt.full(shape, -0.0, dtype=getattr(tdt, dtype))
+        for layout in (x, x.T, x[:, ::2]):
+            assert not any(SUMMED[how](layout, dim).signbit().any() for dim in (0, 1)), (shape, layout.stride())
+    assert not tdt.dot(x[0, :1], tdt.ones(1, dtype=x.dtype)).signbit()

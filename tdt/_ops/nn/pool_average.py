@@ -155,7 +155,7 @@ def _window_sums(x: Any, kernel: tuple, stride: tuple, out: tuple) -> Any:
     """The sum of each window of (N, C, *spatial), one dimension after the other: k + k additions instead of k · k."""
     for d, (k, s, n) in enumerate(zip(kernel, stride, out, strict=True), 2):
         cells = [x[_along(d, i, s, n)] for i in range(k)]
-        x = cells[0].copy(order="K")
+        x = cells[0] + 0  # a sum of -0 is 0
         for other in cells[1:]:
             x += other
     return x

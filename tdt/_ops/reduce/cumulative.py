@@ -196,11 +196,12 @@ def cummin(input: Tensor, dim: int, *, out: tuple[Tensor, Tensor] | None = None)
     return _pair("cummin", _cummin, out, input, dim=wrap_dim(dim, input.ndim))
 
 
-@op(dtypes=FLOATING_AND_COMPLEX)
+@op(dtypes=FLOATING_AND_COMPLEX, packed=True)
 def _logcumsumexp(xp: ModuleType, x: Any, *, dim: int) -> Any:
     if not x.ndim or x.dtype.kind == "f":
         return _backend.scan(xp, xp.logaddexp, x, dim)
     out = x.copy(order="C")
+    out += 0  # as of other sums, -0 alone is 0
     steps = xp.moveaxis(out, dim, 0)
     for i in range(1, len(steps)):
         steps[i] = _logaddexp(xp, steps[i - 1], steps[i])
