@@ -37,6 +37,8 @@ PUBLIC_MODULES = ("tdt", "tdt.nn.functional")  # whose functions TypeErrors name
 # In PyTorch, Python functions that pass all their arguments on by position: errors tell also a keyword argument's position.
 BY_POSITION = {"glu", "group_norm", "layer_norm", "max_pool1d", "max_pool2d", "max_pool3d"}
 
+VIEWED = ("dim", "index", "start", "length", "end", "size")  # beginnings of integer arguments' names that views take
+
 TENSOR_TYPES: set[type] = {Tensor}  # and all subclasses: a lookup in this set is the fastest test for a tensor
 
 
@@ -50,6 +52,7 @@ Tensor.__init_subclass__ = classmethod(_add_tensor_type)  # type: ignore[assignm
 
 def front(function: F) -> F:
     """Wrap `function`: accepts NumPy's argument names, and its TypeErrors name the argument of a wrong type."""
+    function = refusing_bools(function)
 
     @wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -62,6 +65,43 @@ def front(function: F) -> F:
         return called(*args, **renamed)
 
     return cast(F, called)
+
+
+def refusing_bools(function: F) -> F:
+    """`function`, but with a TypeError for a bool as an integer, or first in a sequence of integers.
+
+    Those of `VIEWED`, as dimensions, are refused where they are looked at, so that views need no further call.
+    """
+    code = inspect.unwrap(function).__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    kinds = {name: str(function.__annotations__.get(name)).removesuffix(" | None") for name in names}
+    places = [(k, name) for k, name in enumerate(names) if kinds[name] in INTEGERS and not name.startswith(VIEWED)]
+    if not places:
+        return function
+
+    @wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        count = len(args)
+        for at, name in places:
+            value = args[at] if at < count else kwargs.get(name)
+            if is_bool(value):
+                raise TypeError(f"{code.co_name}(): argument '{name}' must be int, not bool")
+        return function(*args, **kwargs)
+
+    return cast(F, checked)
+
+
+def is_bool(value: Any) -> bool:
+    """Whether `value` is a bool, or a sequence that begins with one: of integers, PyTorch looks at the first alone."""
+    kind = value.__class__
+    return kind is bool or ((kind is tuple or kind is list) and value and value[0].__class__ is bool)
+
+
+def integer(value: Any) -> int:
+    """`operator.index(value)`, but TypeError for a bool."""
+    if value.__class__ is bool:
+        raise TypeError("an integer is required, not a bool")
+    return operator.index(value)
 
 
 def renamed_keywords(
@@ -169,7 +209,7 @@ def as_shape(args: tuple[Any, ...], least: int = -sys.maxsize) -> tuple[int, ...
     try:
         if len(args) == 1 and not hasattr(args[0], "__index__"):
             args = tuple(args[0])
-        sizes = tuple(map(operator.index, args))
+        sizes = (integer(args[0]), *map(operator.index, args[1:])) if args else args
     except TypeError:
         check_call()
         raise
@@ -244,9 +284,13 @@ def _check_arguments(function: Callable[..., Any], args: tuple, kwargs: dict[str
 def _problem(where: str, expected: str, value: Any) -> str:
     """What came instead of what was `expected`, as PyTorch says it; of several values the first that does not fit."""
     if isinstance(value, (tuple, list)) and expected.startswith("tuple of"):
-        fits = _is_tensor if expected == "tuple of Tensors" else _is_int
-        place, kind = next((i, type(element).__name__) for i, element in enumerate(value) if not fits(element))
-        if place and fits is _is_int:
+        ints = expected != "tuple of Tensors"
+        fits = [
+            _is_tensor(v) or (ints and (_is_int(v) or (k > 0 and v.__class__ is bool))) for k, v in enumerate(value)
+        ]
+        place = fits.index(False)
+        kind = type(value[place]).__name__
+        if place and ints:
             return (
                 f' failed to unpack the object at pos {place + 1} with error "type must be {expected},but got {kind}"'
             )
@@ -271,8 +315,10 @@ def _is_int(value: Any) -> bool:
 
 
 def _are_ints(value: Any) -> bool:
-    """Whether `value` is an integer, or a sequence or array of integers."""
-    return _is_int(value) or (not isinstance(value, str) and hasattr(value, "__len__") and all(map(_is_int, value)))
+    """Whether `value` is an integer, or a sequence or array of integers, of which all but the first may be bools."""
+    if _is_int(value) or isinstance(value, str) or not hasattr(value, "__len__"):
+        return _is_int(value)
+    return not is_bool(value) and all(_is_int(v) or v.__class__ is bool for v in value)
 
 
 def _is_number(value: Any) -> bool:
@@ -304,8 +350,10 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "Ints": INTS,
     "Sequence[int]": INTS,
     "int | Sequence[int]": INTS,
+    "int | Sequence[int | None]": ("tuple of ints", lambda value: not is_bool(value)),
     "str": ("str", lambda value: isinstance(value, str)),
-    "Dims": ("tuple of ints", lambda value: value is None or _all(_is_int, value)),
+    "Dims": ("tuple of ints", lambda value: value is None or _are_ints(value)),
     "dtype": ("torch.dtype", lambda value: isinstance(value, dtype)),
     "Dtype": ("torch.dtype", lambda value: isinstance(value, dtype)),
 }
+INTEGERS = {annotation for annotation, (kind, _) in KINDS.items() if kind in ("int", "tuple of ints")}

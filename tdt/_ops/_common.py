@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import operator
 from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, SupportsIndex, TypeVar, overload
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, SupportsIndex, TypeV
 import numpy as np
 
 from tdt._core.aliases import Device, Dims, Ints, Number  # noqa: F401
-from tdt._core.calls import check_call
+from tdt._core.calls import check_call, integer, is_bool
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor
 from tdt._core.wrapping import wraps
@@ -46,7 +45,7 @@ def wrap_dim(dim: Any, ndim: int, scalar_ok: bool = True) -> int:
     if dim.__class__ is int and -ndim <= dim < ndim:
         return dim if dim >= 0 else dim + ndim
     try:
-        dim = operator.index(dim)
+        dim = integer(dim)
     except TypeError:
         raise TypeError(f"argument 'dim' must be int, not {type(dim).__name__}") from None
     n = ndim or (1 if scalar_ok else 0)
@@ -115,10 +114,12 @@ def wrap_dims(dim: Dims, ndim: int) -> tuple[int, ...] | None:
         return None
     if dim.__class__ is int and ndim:
         return (wrap_dim(dim, ndim),)
+    if is_bool(dim):
+        raise TypeError("argument 'dim' must be tuple of ints, not bool")
     dims = (
         (wrap_dim(dim, ndim),)
         if not isinstance(dim, Iterable) or is_int(dim)
-        else tuple(wrap_dim(d, ndim) for d in dim)
+        else tuple(wrap_dim(int(d) if d.__class__ is bool else d, ndim) for d in dim)
     )
     if len(set(dims)) != len(dims):
         twice = next(d for d in dims if dims.count(d) > 1)

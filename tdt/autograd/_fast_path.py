@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from tdt import _kernels
-from tdt._core.calls import renamed_keywords
+from tdt._core.calls import refusing_bools, renamed_keywords
 from tdt._core.mode import INFERENCE, state
 from tdt._core.tensor import LEAF, Storage, Tensor
 from tdt._core.wrapping import wraps
@@ -153,6 +153,7 @@ def takes(  # noqa: C901  (one frame: helper calls cost time)
     """
 
     def decorate(function: F) -> F:  # noqa: C901
+        function = refusing_bools(function)
         saved: dict[tuple, tuple] = {}
         _kernels.UFUNCS.append(saved)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from tdt import _backend, _kernels
-from tdt._core.calls import TENSOR_TYPES, renamed_keywords
+from tdt._core.calls import TENSOR_TYPES, refusing_bools, renamed_keywords
 from tdt._core.mode import INFERENCE, _replace, _set, state
 from tdt._core.tensor import Storage, Tensor, wrap
 from tdt._core.wrapping import wraps
@@ -59,6 +59,7 @@ def calls_by_shape_with_all_results(function: F) -> F:
 
 
 def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa: C901  (one frame: helper calls cost time)
+    function = refusing_bools(function)
     private = function.__name__.startswith("_")  # a part of a public function, whose errors are that one's
     saved: tuple[dict, dict] = {}, {}  # calls that are not recorded, and others
     _kernels.UFUNCS.extend(saved)

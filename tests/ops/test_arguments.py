@@ -140,6 +140,18 @@ WRONG_KINDS = {
     "no matrix": lambda t, x: t.linalg.solve(5, x),
     "out": lambda t, x: t.logcumsumexp(x, 0, out=5),
     "a condition": lambda t, x: x.where([True], x),
+    "a bool for a dimension": lambda t, x: x.cumsum(True),
+    "a bool for all dimensions": lambda t, x: x.sum(False),
+    "a bool among dimensions": lambda t, x: x.amax((False,)),
+    "a bool for a count": lambda t, x: x.topk(True),
+    "a bool for a place": lambda t, x: x.select(0, True),
+    "a bool for a diagonal": lambda t, x: x.diag(False),
+    "a bool for an index": lambda t, x: t.nn.functional.cross_entropy(x, t.tensor(0), ignore_index=True),
+    "a bool for a size": lambda t, x: t.ones(True),
+    "a bool among sizes": lambda t, x: x.reshape([True, 2]),
+    "a bool for parts": lambda t, x: x.chunk(True),
+    "a bool for a length": lambda t, x: x.narrow(0, 0, True),
+    "a bool for an output's size": lambda t, x: t.nn.functional.adaptive_avg_pool2d(x[None, None], True),
 }
 
 

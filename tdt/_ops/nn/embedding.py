@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
 
 from tdt import _backend, _kernels
 from tdt._backend.waiting import repeatable
+from tdt._core.calls import integer
 from tdt._core.dtype import ALL, FLOATING_AND_COMPLEX, SCALAR_NAMES, check_category, int32, int64
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import Tensor, wrap
@@ -178,7 +178,7 @@ def check_embedding(weight: Tensor, indices: Tensor, padding_idx: int | None) ->
         raise RuntimeError(f"'weight' must be 2-D, but got shape {list(weight.shape)}")
     if padding_idx is None:
         return None
-    padding_idx = operator.index(padding_idx)
+    padding_idx = integer(padding_idx)
     if not -weight.shape[0] <= padding_idx < weight.shape[0]:
         raise AssertionError(f"Padding_idx must be within num_embeddings; got {padding_idx} for {weight.shape[0]} rows")
     return padding_idx % weight.shape[0]

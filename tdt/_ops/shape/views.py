@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 from collections.abc import Sequence
 from operator import getitem
 from types import ModuleType
@@ -16,7 +15,7 @@ from numpy import ndarray
 from tdt._backend import may_overlap
 from tdt._backend.waiting import refuse_program, repeatable
 from tdt._core import dtype as _dtype
-from tdt._core.calls import as_shape, front
+from tdt._core.calls import as_shape, front, integer
 from tdt._core.dtype import FLOAT8S
 from tdt._core.methods import method
 from tdt._core.tensor import Size, Tensor
@@ -439,7 +438,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     if not shape:
         follow(input)
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    d, i = wrap_dim(dim, len(shape)), operator.index(index)
+    d, i = wrap_dim(dim, len(shape)), integer(index)
     try:
         return view_of(slice_view, input, {"spec": (*(ALL_OF,) * d, i, ...)}, getitem, (*(WHOLE,) * d, i, ...))
     except IndexError:
@@ -459,7 +458,7 @@ def slice_spec(input: Tensor, dim: int, start: Any, end: Any, step: int) -> tupl
         raise RuntimeError("slice() cannot be applied to a 0-dim tensor.")
     if step <= 0:
         raise RuntimeError("slice step must be positive")
-    ends = tuple([None if v is None else operator.index(v) for v in (start, end, step)])
+    ends = tuple([None if v is None else integer(v) for v in (start, end, step)])
     return (*(ALL_OF,) * wrap_dim(dim, input._a.ndim), ends, ...)
 
 
@@ -484,9 +483,10 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     if isinstance(start, Tensor) and (start.ndim or start.dtype.category != _dtype.INT):
         raise RuntimeError("start must be an 0-dim integral Tensor.")
+    length = integer(length)
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
-    d, first = wrap_dim(dim, len(shape)), operator.index(start)
+    d, first = wrap_dim(dim, len(shape)), integer(start)
     if not -shape[d] <= first <= shape[d]:
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-shape[d]}, {shape[d]}], but got {first})"
