@@ -172,10 +172,10 @@ class Causal:
     def _limit(self, out: str, form: Form, zeros: str) -> None:
         self.limited[out] = Limited(form, None, zeros, self.zeros[zeros], True)
 
-    def _hides(self, value: str | float) -> bool:
-        """Whether a number, or what a value is in all calls, is filled in for scores of hidden keys."""
+    def _fills(self, value: str | float) -> float:
+        """A number, or what a value is in all calls, if it may be filled in for scores of hidden keys; else 0."""
         number = self._number(value) if isinstance(value, str) else value
-        return number is not None and number <= HIDES
+        return number if number is not None and number <= HIDES else 0.0
 
     def _mask_of(self, statement: Statement, call: Call) -> tuple[Mask, str] | None:
         """What hides keys in the scores that a statement computes, and of which scores."""
@@ -183,14 +183,14 @@ class Causal:
             return None
         names = iter(statement.reads)
         operands: list[Any] = [next(names) if number is None else number for number in call.numbers]
-        if call.op.name == "masked_fill" and self._hides(operands[2]):
-            return Mask(operands[1], "true"), operands[0]
+        if call.op.name == "masked_fill" and (fills := self._fills(operands[2])):
+            return Mask(operands[1], "true", fills=fills), operands[0]
         if call.op.name == "where":
             mask, x, y = operands
-            if isinstance(x, str) and self._hides(y):
-                return Mask(mask, "false"), x
-            if isinstance(y, str) and self._hides(x):
-                return Mask(mask, "true"), y
+            if isinstance(x, str) and (fills := self._fills(y)):
+                return Mask(mask, "false", fills=fills), x
+            if isinstance(y, str) and (fills := self._fills(x)):
+                return Mask(mask, "true", fills=fills), y
         if call.op.name == "add" and len(statement.reads) == 2 and call.attributes.get("alpha") == 1:
             for scores, mask in (operands, operands[::-1]):
                 path = self._path_to(scores, statement)

@@ -15,11 +15,10 @@ import numpy as np
 
 from tdt._compiled.elements import Element
 from tdt._compiled.program import Program, Statement, names_in
-from tdt._kernels import causal_cpu, softmax_cpu
-from tdt._kernels._rows import RowFunction
+from tdt._kernels import causal_cpu
 from tdt._kernels.expression import Expression, as_expression
 from tdt._kernels.fused import Layout, code_of
-from tdt._kernels.matrix_chains import MOST_OPERANDS, Chain, Formula, Mask, Product, Rows, Stage, Zeros
+from tdt._kernels.matrix_chains import MOST_OPERANDS, Chain, Formula, Mask, Product, Slopes, Stage, Weights, Zeros
 
 if TYPE_CHECKING:
     from tdt._compiled.causal import Causal, Limited
@@ -44,7 +43,7 @@ class Chains:
         for each in program.statements:
             found = self._limited(each)
             if found is not None and found.mask is not None:
-                self._join(self._forward(each), found.mask)
+                self._join(self._forward(each, found.mask), found.mask)
             elif found is not None and found.form is causal_cpu.GRADIENT_OF_WEIGHTS:
                 self._join(self._backward(each, found.weights), None)
 
@@ -73,7 +72,7 @@ class Chains:
             each = self._next(each)
         return found, each
 
-    def _forward(self, scores: Statement) -> _Stages | None:
+    def _forward(self, scores: Statement, mask: Mask) -> _Stages | None:
         """The stages from a product to weights, or their product with values."""
         formulas, rows = self._elements_after(scores)
         if rows is None or not _is_of_rows(rows, self.causal):
@@ -82,8 +81,8 @@ class Chains:
         stages.add_product(scores, self._form(scores))
         if not formulas or not stages.add_formula(formulas, scores.outs[0]):
             return None
-        stages.add_rows(rows, softmax_cpu._softmax())
-        stages.add([], Zeros(stages.memory[weights]))
+        stages.memory[weights] = stages.memory[rows.reads[0]]
+        stages.add([rows], Weights(stages.memory[weights], mask.fills + causal_cpu.VANISHES))
         dropped = next((each for each in self._readers_here(weights) if _is_dropout(each)), None)
         factor = (
             weights
@@ -113,7 +112,8 @@ class Chains:
                 stages.add_product(each, found.form)
         if before and not stages.add_formula(before, gradient.outs[0]):
             return None
-        stages.add_rows(rows, softmax_cpu._softmax_grad())
+        stages.memory[rows.outs[0]] = gradient.outs[0]
+        stages.add([rows], Slopes(gradient.outs[0], weights))
         if after and not stages.add_formula(after, rows.outs[0]):
             return None
         products = [each for each in self._readers_here(slopes) if self._limited(each)]
@@ -193,12 +193,6 @@ class _Stages:
         """Append a product."""
         first, second = (self.memory.get(name, name) for name in statement.reads[:2])
         self.add([statement], Product(form, first, second, statement.outs[0]))
-
-    def add_rows(self, statement: Statement, function: RowFunction) -> None:
-        """Append a function of rows, in the place of its first operand."""
-        values = tuple([self.memory.get(name, name) for name in statement.reads])
-        self.memory[statement.outs[0]] = values[0]
-        self.add([statement], Rows(function, values, values[0]))
 
     def add_formula(self, formulas: Sequence[Statement], name: str, in_place: bool = True) -> bool:
         """Append formulas one after the other, the first of a value and all of others and that; whether there is code for it."""

@@ -19,10 +19,11 @@ from tdt._kernels import causal_cpu
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._launches import WATCH
 from tdt._kernels._pool import parallel
-from tdt._kernels._rows import RowFunction
+from tdt._kernels._rows import MANY as LANES
 from tdt._kernels._threads import THREADS
 from tdt._kernels.causal_cpu import Form
 from tdt._kernels.product_cpu import plan_of_limited
+from tdt._kernels.softmax_cpu import write_gradient, write_softmax
 
 HEADER = 3  # words of a stage: its entry, the bytes before its own words, its blocks of a matrix
 MOST_ARRAYS, MOST_WORDS = 16, 512
@@ -57,12 +58,18 @@ class Formula(NamedTuple):
         return [name for name, to_next, _ in self.operands if to_next]
 
 
-class Rows(NamedTuple):
-    """out = a function of the rows of values; `out` may be one of them."""
+class Weights(NamedTuple):
+    """The softmax of scores, in their place: 0 behind the diagonal. low: less than a row's largest one, else they are not 0."""
 
-    function: RowFunction
-    values: tuple[str, ...]
-    out: str
+    scores: str
+    low: float
+
+
+class Slopes(NamedTuple):
+    """The gradient of scores, from that of weights, in the place of this one: both are 0 behind the diagonal."""
+
+    gradient: str
+    weights: str
 
 
 class Zeros(NamedTuple):
@@ -77,11 +84,13 @@ class Mask(NamedTuple):
     Attributes:
         how: as of `causal_cpu.hides`, or "added".
         scale: of scores, before a mask is added.
+        fills: what takes the place of hidden scores.
     """
 
     name: str
     how: str
     scale: float = 1.0
+    fills: float = -math.inf
 
     def reach(self, mask: np.ndarray) -> float:
         """How large hidden scores may be; 0 where it has to be computed whole."""
@@ -132,7 +141,7 @@ class Chain:
         return plan.run(memory, reach)
 
 
-Stage = Product | Formula | Rows | Zeros
+Stage = Product | Formula | Weights | Slopes | Zeros
 
 
 def _fits(stages: Sequence[Stage], arrays: dict[str, np.ndarray]) -> bool:
@@ -146,14 +155,12 @@ def _fits(stages: Sequence[Stage], arrays: dict[str, np.ndarray]) -> bool:
                 return False
             values[each.out] = np.empty((*a.shape[:-1], b.shape[-1]), np.float32)
             count = math.prod(a.shape[:-2])
-        elif isinstance(each, Zeros):
-            if not _in_rows(values[each.value]):
+        elif isinstance(each, Formula):
+            if not all(values[name].flags.c_contiguous for name in each.stacks) or not _in_rows(values[each.stacks[0]]):
                 return False
-        else:
-            own = each.values if isinstance(each, Rows) else each.stacks
-            if not all(values[name].flags.c_contiguous for name in own) or not _in_rows(values[own[0]]):
-                return False
-            values[each.out] = values[own[0]]
+            values[each.out] = values[each.stacks[0]]
+        elif not all(_in_rows(values[name]) for name in each if isinstance(name, str)):
+            return False
     enough = count % THREADS.count == 0 or count >= MANY * THREADS.count
     return enough and len(values) < MOST_ARRAYS  # one is for what has failed
 
@@ -184,8 +191,11 @@ class _Plan:
                 self._add_product(each, arrays)
             elif isinstance(each, Formula):
                 self._add_formula(each, arrays)
-            elif isinstance(each, Rows):
-                self._add_rows(each, arrays)
+            elif isinstance(each, Weights):
+                least = int(np.float64(each.low).view(np.int64))
+                self._add(_weights().entry.address, 1, [each.scores, "", arrays[each.scores].shape[-1], least])
+            elif isinstance(each, Slopes):
+                self._add(_slopes().entry.address, 1, [*each, arrays[each.weights].shape[-1]])
             else:
                 self._add(causal_cpu._look("zero").entry.address, 1, [each.value, "", arrays[each.value].shape[-1]])
         self._results = [(self._names.index(name), name in self._across) for name in chain.outs]
@@ -233,13 +243,6 @@ class _Plan:
         places = [*each.operands, (each.out, 4 * count, 4)]
         places += [(each.out, 0, 0)] * (MOST_OPERANDS + 1 - len(places))
         self._add(_formula().entry.address, 1, [each.loop, count, *itertools.chain(*places)])
-
-    def _add_rows(self, each: Rows, values: dict[str, np.ndarray]) -> None:
-        like = values[each.values[0]]
-        n = like.shape[-1]
-        self._add_like(each.out, like, values)
-        places = [word for name in (*each.values, each.out) for word in (name, 4 * n)]
-        self._add(each.function.kernel.entry.address, 1, [like.size // n, n, n, *places])
 
     def _add_like(self, name: str, like: np.ndarray, values: dict[str, np.ndarray]) -> None:
         """Take memory for a value, if it has none yet."""
@@ -304,6 +307,30 @@ def _check(code: Code, first: Value, last: Value, arguments: list[Value]) -> Non
         largest, has_zeros = causal_cpu.largest_and_zeros(code, code.at("i32", x, matrix * count), count)
         with code.when((largest >= causal_cpu.INFINITY) | (has_zeros != 0)):
             code.store(code.value(1, "i64"), failed)
+
+
+@native("ppqq")
+def _weights(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    """The softmax of matrices up to the diagonal, and zeros behind it; note where these may not be 0."""
+    x, failed, n, low = arguments
+    least = code.cast(code.bits(low, "double"), "float")
+    with code.loop(first, last) as matrix, code.loop(0, n) as row:
+        place, count = code.at("float", x, (matrix * n + row) * n), row + 1
+        top, total = write_softmax(code, place, place, count)
+        code.clear(code.at("float", place, count), (n - count) * 4)
+        with code.when(~((top > least) & (total < math.inf))):
+            code.store(code.value(1, "i64"), failed)
+
+
+@native("ppq")
+def _slopes(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    """The gradient of `_weights` in the place of that of weights."""
+    gradient, weights, n = arguments
+    with code.loop(first, last) as matrix, code.loop(0, n) as row:
+        start, count = (matrix * n + row) * n, row + 1
+        g, w = (code.at("float", x, start) for x in (gradient, weights))
+        write_gradient(code, g, w, g, code.minimum((count + LANES - 1) & -LANES, n), count)
+        code.clear(code.at("float", g, count), (n - count) * 4)
 
 
 @native("ppqqqp")

@@ -131,13 +131,20 @@ def _inverse(code: Code, total: Value) -> Value:
     return code.splat(code.cast(code.value(1.0, "double") / total, "float"), LANES)
 
 
+def write_softmax(code: Code, x: Value, out: Value, n: Value) -> tuple[Value, Value]:
+    """Write the softmax of a row; returns its maximum, and the sum of exp(x - maximum) in double precision.
+
+    Elements after the first n of which exp(x - maximum) is 0 leave the others as they are; not so for n of one vector."""
+    top, total = _exponentials(code, x, n, out)
+    share = _inverse(code, total)
+    for_each(code, n, lambda i, mask: store(code, load(code, out, i, mask) * share, out, i, mask))
+    return top, total
+
+
 @row_function("(n)->(n)", "ff")
 @by_length(_short_softmax)
 def _softmax(code: Code, pointers: list[Value], n: Value) -> None:
-    x, out = pointers
-    _, total = _exponentials(code, x, n, out)
-    share = _inverse(code, total)
-    for_each(code, n, lambda i, mask: store(code, load(code, out, i, mask) * share, out, i, mask))
+    write_softmax(code, *pointers, n)
 
 
 @row_function("(n)->(n)", "ff")
@@ -153,14 +160,20 @@ def _log_softmax(code: Code, pointers: list[Value], n: Value) -> None:
 @row_function("(n),(n)->(n)", "fff")
 @by_length(_short_softmax_grad)
 def _softmax_grad(code: Code, pointers: list[Value], n: Value) -> None:
-    g, out, grad = pointers
+    write_gradient(code, *pointers, n, n)
+
+
+def write_gradient(code: Code, g: Value, out: Value, grad: Value, n: Value, count: Value) -> None:
+    """Write the first `count` elements of the gradient of a row of softmax.
+
+    n: the elements of a row, or a multiple of MANY after which g and `out` are 0."""
     terms = lambda i, count, mask: (load(code, g, i, mask, count) * load(code, out, i, mask, count),)  # noqa: E731
     total = code.splat(code.cast(summed(code, n, 1, terms)[0], "float"), LANES)
 
     def write(i: Value, mask: Value | None) -> None:
         store(code, load(code, out, i, mask) * (load(code, g, i, mask) - total), grad, i, mask)
 
-    for_each(code, n, write)
+    for_each(code, count, write)
 
 
 @row_function("(n),(n)->(n)", "fff")
