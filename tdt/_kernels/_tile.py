@@ -108,9 +108,14 @@ def choose_with_edge(columns: int, width: int | None = None, item: int = 4) -> S
 
 
 @functools.cache
-def limited_shape(columns: int) -> Shape:
-    """The tile for so many columns, of which, or of whose sums, every row leaves out one more than the next one."""
+def limited_shape(columns: int, limit: str) -> Shape:
+    """The tile for so many columns of a product with a `limit` of `product_cpu.limited`."""
     tiles = rates()
+    if limit == "to row":
+        return choose_with_edge(columns)
+    if limit == "from row":  # whose left operand is mostly packed in pieces of a tile's rows
+        return min(tiles, key=lambda shape: 1 / tiles[shape] + 2 / shape.rows)
+    # Every row, or sum, leaves out one more than the next one, by whole tiles.
     return min(tiles, key=lambda shape: (columns + shape.columns) / tiles[shape])
 
 

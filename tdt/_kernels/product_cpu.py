@@ -95,7 +95,7 @@ TILES_PACK = (
     "from row",
     "from column",
 )  # limits with which the first tile reads all lines of the right operand that others do
-LIMITS_OF_ROWS, LIMITS_OF_COLUMNS = ("to row", "from row"), ("columns", "from column")
+LIMITS_OF_ROWS = ("to row", "from row")
 CELL = 32  # where the table of a plan has a 0: a tile has fewer rows
 
 # The words of a plan. Of the left and the right operand: bytes from stack to stack, from matrix to matrix, to the next row
@@ -551,7 +551,7 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
         plan.turned = True
         left, right, m, n, most = right, left, n, m, TURNED_SIZE * 4 // item // m
     plan.summed = plan.turned or k > DEPTH
-    shape = limited_shape(n) if limit in LIMITS_OF_COLUMNS else choose_with_edge(n, item=item)
+    shape = limited_shape(n, limit) if limit else choose_with_edge(n, item=item)
     unpacked = left.k == left.size == item and (plan.turned or -(-n // shape.columns) <= FEW_PANELS)
     if not unpacked and n <= shape.width:  # packed rows lie together: one vector of columns takes many of them
         shape = choose_for(m, n, item=item)
