@@ -19,19 +19,25 @@ SEED = int(os.environ.get("TDT_SEED", random.randrange(10**6)))
 
 
 class Tensor:
-    """An index tensor that each library makes for itself."""
+    """An index tensor that each library makes for itself, with gaps between its elements or not."""
 
-    def __init__(self, values, dtype="int64"):
+    def __init__(self, values, dtype="int64", gaps=False):
         self.values, self.dtype = np.array(values, "bool" if dtype == "bool" else "int64").tolist(), dtype
+        self.gaps = gaps
 
     def __repr__(self):
-        return f"tensor({self.values}, dtype={self.dtype})"
+        return f"tensor({self.values}, dtype={self.dtype}, gaps={self.gaps})"
+
+
+def with_gaps(lib, x):
+    return lib.stack([x, x], -1)[..., 0]
 
 
 def as_index(key, lib):
     """The key, with tensors of `lib`."""
     if isinstance(key, Tensor):
-        return lib.tensor(key.values, dtype=getattr(lib, key.dtype))
+        found = lib.tensor(key.values, dtype=getattr(lib, key.dtype))
+        return with_gaps(lib, found) if key.gaps else found
     return tuple([as_index(k, lib) for k in key]) if isinstance(key, tuple) else key
 
 
@@ -59,7 +65,9 @@ def some_part(rng, shape, bad):
         return rng.choice([int, np.int64])(rng.randint(-limit, limit - 1)), 1
     if kind == "tensor":
         return Tensor(
-            places(*rng.choice([(3,), (1,), (2, 3), (3, 1), (0,)])), rng.choice(["int64", "int64", "int32"])
+            places(*rng.choice([(3,), (1,), (2, 3), (3, 1), (0,)])),
+            rng.choice(["int64", "int64", "int32"]),
+            rng.random() < 0.3,
         ), 1
     if kind == "list" and n:
         return places(3).tolist(), 1
@@ -67,7 +75,7 @@ def some_part(rng, shape, bad):
         return places(*rng.choice([(3,), (2, 3)])), 1
     if kind == "mask":
         found = mask(n + (rng.random() < bad))
-        return rng.choice([Tensor(found, "bool"), found, found.tolist() or found]), 1
+        return rng.choice([Tensor(found, "bool", rng.random() < 0.3), found, found.tolist() or found]), 1
     if kind == "mask2" and len(shape) > 1:
         return Tensor(mask(*shape[:2]), "bool"), 2
     if kind == "range" and n > 2:
@@ -135,7 +143,7 @@ def write(lib, shape, key, value):
     x, plain = tensor_of(lib, shape), tensor_of(lib, shape, False)
     y, v = x * x, value(lib)
     y[as_index(key, lib)] = v
-    plain[as_index(key, lib)] = v.detach() if isinstance(v, lib.Tensor) else v
+    plain[as_index(key, lib)] = with_gaps(lib, v.detach()) if isinstance(v, lib.Tensor) else v
     inputs = [x] + [v] * (isinstance(v, lib.Tensor) and v.requires_grad)
     weights = tensor_of(lib, shape, False) + 1
     grads = lib.autograd.grad((y * y * weights).sum(), inputs, create_graph=True, allow_unused=True)
@@ -404,6 +412,8 @@ def test_what_integers_and_slices_name_is_a_view_of_the_same_memory(key, recorde
             view = x[eval(key)]
             again = view[..., None]
         view.add_(100)
+        view.copy_(with_gaps(lib, view * 2))
+        view.copy_(lib.arange(view.numel()).reshape(view.shape) * 3)
         with pytest.raises(IndexError):
             x[:, 7]
         bases = view._base is x, again._base is x

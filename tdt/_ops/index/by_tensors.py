@@ -130,7 +130,8 @@ def _index(xp: ModuleType, x: Any, *tensors: Any, dims: tuple[int, ...]) -> Any:
         return picked
     # PyTorch orders the result's memory as that of x without the indexed dimensions, and then as that of the indices.
     rest = [s for d, s in enumerate(x.strides) if d not in dims]
-    if all(t.shape == tensors[0].shape and t.flags.c_contiguous for t in tensors) and is_descending(tuple(rest)):
+    in_rows = all(t.shape == tensors[0].shape and (t.ndim == 1 or t.flags.c_contiguous) for t in tensors)
+    if in_rows and is_descending(tuple(rest)):
         return xp.ascontiguousarray(picked)
     place = dims[0] if dims[-1] - dims[0] + 1 == len(dims) else 0
     strides = [*rest[:place], *[0] * (picked.ndim - len(rest)), *rest[place:]]

@@ -12,7 +12,7 @@ from tdt._core.from_data import LARGE
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops.shape.views import ALL_OF, WHOLE, decoded
-from tdt.autograd._inplace import is_plain
+from tdt.autograd._inplace import is_unrecorded
 
 PLAIN = {int, type(None)}
 INT64 = np.dtype(np.int64)
@@ -26,10 +26,8 @@ def picked_by(x: Tensor, key: Tensor) -> Tensor | None:
     a, k = x._a, key._a
     if a.__class__ is not np.ndarray or k.__class__ is not np.ndarray or not a.flags.c_contiguous or not a.ndim:
         return None
-    if (
-        k.ndim
-        and k.flags.c_contiguous
-        and (k.dtype == np.int64 or (k.dtype == np.bool_ and k.shape == a.shape[: k.ndim]))
+    if (k.ndim == 1 or (k.ndim and k.flags.c_contiguous)) and (
+        k.dtype == np.int64 or (k.dtype == np.bool_ and k.shape == a.shape[: k.ndim])
     ):
         try:
             return wrap(a[k])
@@ -98,7 +96,7 @@ def _in_two_steps(shape: tuple[int, ...], key: tuple) -> tuple[tuple | None, tup
         kind = k.__class__
         if kind is Tensor or kind is list:
             i = _of_list(k) if kind is list else k._a
-            if i.__class__ is not np.ndarray or not i.ndim or not i.flags.c_contiguous:
+            if i.__class__ is not np.ndarray or not i.ndim or not (i.ndim == 1 or i.flags.c_contiguous):
                 return None
             n, tensors = 1, True
             if i.dtype is not INT64:
@@ -198,7 +196,7 @@ def set_directly(x: Tensor, key: Any, value: Any) -> bool:
         return _set_in_two_steps(x, key, value)
     if value.__class__ is Tensor:
         view = a[decoded(spec)]
-        if not is_plain(value) or value._a.dtype is not a.dtype or value._a.shape != view.shape:
+        if not _is_source(value, x) or value._a.shape != view.shape:
             return False
         view[...] = value._a
     elif _fits(value, a):
@@ -218,16 +216,15 @@ def _set_at(x: Tensor, key: Tensor, value: Any) -> bool:
         return False
     if value.__class__ is Tensor:
         v = value._a
-        if k.dtype != np.int64 or v.shape != k.shape + a.shape[1:] or not is_plain(value):
-            return False
-        if v.dtype is not a.dtype or value._st is x._st:
+        fits = v.shape == k.shape + a.shape[1:] if k.dtype == np.int64 else v.shape[1:] == a.shape[k.ndim :] and v.ndim
+        if not fits or value._st is x._st or not _is_source(value, x):
             return False
         value = v
     elif not _fits(value, a):
         return False
     try:
         a[k] = value
-    except IndexError:  # of which `index_put_` says more
+    except (IndexError, ValueError):  # of which `index_put_` says more
         return False
     x._st.bump_version()
     return True
@@ -239,7 +236,7 @@ def _set_in_two_steps(x: Tensor, key: tuple, value: Any) -> bool:
     if (steps := _in_two_steps(a.shape, key)) is None or any(k.__class__ is Tensor and k._st is x._st for k in key):
         return False
     if value.__class__ is Tensor:
-        if not is_plain(value) or value._a.dtype is not a.dtype or value._st is x._st:
+        if value._st is x._st or not _is_source(value, x):
             return False
         value = value._a
     elif not _fits(value, a):
@@ -250,6 +247,17 @@ def _set_in_two_steps(x: Tensor, key: tuple, value: Any) -> bool:
         return False
     x._st.bump_version()
     return True
+
+
+def _is_source(value: Tensor, x: Tensor) -> bool:
+    """Whether NumPy can copy from `value` to `x`: a NumPy tensor of its dtype, of which nothing is recorded.
+
+    What shares memory with `x` is contiguous: PyTorch refuses some of what overlaps.
+    """
+    v = value._a
+    if v.__class__ is not np.ndarray or v.dtype is not x._a.dtype or not is_unrecorded(value):
+        return False
+    return value._st is not x._st or v.flags.c_contiguous
 
 
 def _fits(value: Any, a: Any) -> bool:

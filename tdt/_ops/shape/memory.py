@@ -17,6 +17,7 @@ from tdt._core.float8 import KINDS
 from tdt._core.from_data import LARGE
 from tdt._core.memory_format import channels_last, channels_last_3d, contiguous_format, memory_format, preserve_format
 from tdt._core.methods import method
+from tdt._core.mode import state
 from tdt._core.tensor import Tensor, alias
 from tdt._kernels import contiguous_copy, copy_to, fill
 from tdt._kernels._threads import THREADS
@@ -249,8 +250,15 @@ def _share(x: Tensor, y: Tensor) -> bool:
     return x._st is y._st and bool(_backend.may_overlap(x._a, y._a))
 
 
+def _is_plain_part(x: Tensor) -> bool:
+    """As `is_plain`, of a tensor whose elements may lie apart, each in a place of its own."""
+    if not is_unrecorded(x) or x._a.__class__ is not np.ndarray or (x._st.inference and not state.inference):
+        return False
+    return not _backend.overlaps_itself(x._a)
+
+
 def _copied(a: np.ndarray, b: Any) -> bool:
-    """Whether `b` was copied to the contiguous array `a`: in the simplest cases, which take the least time."""
+    """Whether `b` was copied to the array `a`: in the simplest cases, which take the least time."""
     if b.__class__ is not np.ndarray or (a.size >= THREADS.elementwise and not b.flags.c_contiguous):
         return False
     if a.dtype is b.dtype and a.shape == b.shape:
@@ -280,7 +288,12 @@ def copy_(input: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     >>> tdt.zeros(2).copy_(tdt.tensor([1, 2]))
     tensor([1., 2.])
     """
-    if is_plain(input) and is_unrecorded(other) and not _share(input, other) and _copied(input._a, other._a):
+    if (
+        (is_plain(input) or _is_plain_part(input))
+        and is_unrecorded(other)
+        and not _share(input, other)
+        and _copied(input._a, other._a)
+    ):
         input._st.bump_version()
         return input
     if not isinstance(other, Tensor):
