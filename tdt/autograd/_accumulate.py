@@ -17,6 +17,7 @@ from tdt._kernels import add, add_to, contiguous_copy, copy_in_order, is_in_orde
 from tdt.autograd._on_gpu import sum_of_two
 
 ndarray = np.ndarray
+SMALL = 1 << 16  # bytes of a gradient that no kernel adds
 _lock = threading.Lock()
 
 
@@ -54,6 +55,8 @@ def accumulate(leaf: Tensor, g: Any, own: bool) -> None:
 
     If requires_grad was turned off since the forward pass, nothing is added.
     """
+    if g.__class__ is ndarray and leaf._edge is LEAF and _added_directly(leaf, g, own):
+        return
     if leaf._edge is not LEAF and not leaf._retains:
         if leaf._edge is not None:
             raise RuntimeError("leaf variable has been moved into the graph interior: it was written to since its use")
@@ -80,6 +83,29 @@ def accumulate(leaf: Tensor, g: Any, own: bool) -> None:
     if leaf._post_hooks:
         for hook in tuple(leaf._post_hooks.values()):
             hook(leaf)
+
+
+def _added_directly(leaf: Tensor, g: ndarray, own: bool) -> bool:
+    """`accumulate` of a small array into a leaf without hooks, all contiguous; False, with nothing done, in other cases."""
+    a = leaf._a
+    if leaf._post_hooks or a.__class__ is not ndarray or g.shape != a.shape or not g.flags.c_contiguous:
+        return False
+    with _lock:
+        grad = leaf._grad
+        if grad is None:
+            if own and a.flags.c_contiguous:
+                leaf._grad = wrap(g)
+            return leaf._grad is not None
+        total = grad._a
+        if (
+            total.__class__ is not ndarray or total.shape != g.shape or total.dtype is not g.dtype or g.nbytes >= SMALL
+            or g.dtype.char not in "fd" or not total.flags.c_contiguous or grad._st.inference
+            or grad._edge is not None or grad._view is not None
+        ):  # fmt: skip
+            return False
+        total += g
+        grad._st.bump_version()
+    return True
 
 
 def _first(g: Any, like: Any, own: bool) -> Any:

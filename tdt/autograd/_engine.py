@@ -229,6 +229,9 @@ def _walk(task: Task, several_gpus: bool) -> dict[tuple, Any]:  # noqa: C901  (t
             if waiting is None and (target.outs is None if target.__class__ is Node else isinstance(target, Tensor)):
                 pending[target] = g
             elif waiting.__class__ is ndarray and g.__class__ is ndarray and g.ndim:
+                if g.nbytes < IN_PLACE:
+                    pending[target] = add(waiting, g)
+                    continue
                 alike = g.strides == waiting.strides and g.shape == waiting.shape and g.dtype is waiting.dtype
                 fits = alike and waiting.flags.writeable
                 waiting = None

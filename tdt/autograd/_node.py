@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from functools import partial
 from operator import itemgetter
@@ -16,7 +17,9 @@ from tdt._core.errors import constant, freed, overwritten
 from tdt._core.mode import _Mode
 from tdt._core.sparse import SparseCOO, densify_unsupported
 from tdt._core.tensor import Storage, Tensor, alias, wrap
+from tdt._kernels._threads import THREADS
 from tdt._kernels.programs_gpu import OutdatedProgramError
+from tdt.autograd._call_counts import CallCounts
 from tdt.autograd._graph import GraphNode
 from tdt.autograd._layouts import LayoutCall
 from tdt.autograd._node_names import name_of
@@ -30,6 +33,7 @@ ndarray = np.ndarray
 _new = object.__new__
 NUMBERS = (bool, int, float, complex, type(None))
 NOTHING: dict[str, Any] = {}
+MOST_SUMS = 1000
 PLAIN = (list, tuple)  # of what nodes save, unless hooks pack it
 
 
@@ -426,8 +430,38 @@ def was_broadcast(a: Any, b: Any) -> bool:
 
 def sum_to(value: Any, shape: tuple[int, ...]) -> Any:
     """Sum `value` (array or tensor) over the axes along which `shape` was broadcast to it."""
-    extra = len(value.shape) - len(shape)
-    axes = (*range(extra), *(i + extra for i, n in enumerate(shape) if n == 1 and value.shape[i + extra] != 1))
+    if value.__class__ is ndarray and value.size < THREADS.elementwise and value.flags.c_contiguous:
+        run = _SUMS.get(key := (value.dtype, value.shape, shape))
+        if run is None and _SUM_COUNTS.often(key):
+            if len(_SUMS) >= MOST_SUMS:
+                _SUMS.clear()
+            run = _SUMS[key] = _sum_of_small(*key) or False
+        if run:
+            return run(value)
+    axes = _broadcast_axes(value.shape, shape)
     if isinstance(value, Tensor):
         return (value.sum(axes) if axes else value).reshape(shape)
     return (_kernels.total(value, axes, None, True) if axes else value).reshape(shape)
+
+
+def _broadcast_axes(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes of `shape` along which `target` was broadcast to it."""
+    extra = len(shape) - len(target)
+    return (*range(extra), *(i + extra for i, n in enumerate(target) if n == 1 and shape[i + extra] != 1))
+
+
+def _sum_of_small(dtype: Any, shape: tuple[int, ...], target: tuple[int, ...]) -> Callable[[ndarray], ndarray] | None:
+    """What gives `sum_to` of contiguous arrays of a type and shape without the steps between; None where nothing does."""
+    axes = _broadcast_axes(shape, target)
+    if dtype.kind != "f" or not axes or not 0 < math.prod(shape) <= _kernels.PIECE:
+        return None
+    keepdims = len(axes) > len(shape) - len(target)  # some of them are axes of `target`
+    run = _kernels.prepared_fold("sum", dtype, shape, axes, keepdims, None)
+    if run is None or (keepdims and len(shape) > len(target)):
+        return run and (lambda value: run(value).reshape(target))
+    return run if target else lambda value: np.asarray(run(value))
+
+
+_SUMS: dict[tuple, Callable[[ndarray], ndarray] | Literal[False]] = {}  # by dtype and both shapes
+_SUM_COUNTS = CallCounts()
+_kernels.UFUNCS.append(_SUMS)

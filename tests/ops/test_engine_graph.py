@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tdt
-from tdt.autograd._node import Node
+from tdt.autograd._node import Node, sum_to
 from tdt.autograd._op import op
 from tdt.autograd._op_table import OPS
 
@@ -410,3 +410,17 @@ def test_a_gradient_takes_its_inputs_dtype_and_shape():
     (x * y).sum().backward()
     assert (x.grad.dtype, tuple(x.grad.shape), x.grad.tolist()) == (tdt.float32, (2, 1), [[6.0], [6.0]])
     assert (y.grad.dtype, tuple(y.grad.shape), y.grad.tolist()) == (tdt.float64, (3,), [3.0, 3.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("whole", "part"),
+    [((4, 5), (5,)), ((4, 5), (4, 1)), ((3, 4, 5), (4, 1)), ((3, 4, 5), ()), ((1, 7), (7,)), ((2, 300, 3), (300, 1))],
+)
+@pytest.mark.parametrize("dtype", [tdt.float32, tdt.float64, tdt.bfloat16])
+def test_the_gradient_of_a_broadcast_operand_has_the_same_bits_in_every_call(whole, part, dtype):
+    g = tdt.randn(whole, dtype=tdt.float64).to(dtype)._a
+    first, *later = [sum_to(g, part) for _ in range(6)]
+    assert type(first) is np.ndarray and first.shape == part and first.dtype == g.dtype
+    for found in later:
+        assert type(found) is np.ndarray and found.shape == part and found.dtype == g.dtype
+        assert found.tobytes() == first.tobytes()
