@@ -204,6 +204,22 @@ def fill_number(value: Any, dtype: Dtype | None, what: str) -> tuple[Any, Dtype]
     return value, dtype
 
 
+def held(value: Any, dtype: Dtype, wide: bool = False) -> Any:
+    """A number as elements of a dtype have it: truncated where these are integers, wrapped where they have no sign.
+
+    Args:
+        wide: whether it is computed with in float32 where elements are of half precision.
+    Raises: what `fill_number` does.
+    """
+    kind = dtype.np.kind
+    if value.__class__ is float and kind == "f" and -LARGE < value < LARGE:
+        return value
+    if wide and dtype.category == _dtype.FLOAT and dtype.itemsize == 2:
+        dtype = _dtype.float32
+    number = fill_number(value, dtype, "value")[0]
+    return np.asarray(number).astype(dtype.np).item() if kind in "iu" else number
+
+
 def check_bits(value: int) -> None:
     """OverflowError for an integer that neither int64 nor uint64 holds."""
     if not -(2**63) <= value < 2**64:

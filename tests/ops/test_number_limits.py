@@ -37,6 +37,35 @@ def test_numbers_to_fill_with_have_pytorchs_limits(dtype: str, number: Any):
         assert_same(lambda lib: lib.zeros(2, dtype=getattr(lib, dtype)).masked_fill(lib.ones(2) > 0, number))
 
 
+WITH_A_NUMBER = {
+    "addcmul": lambda lib, x, n: lib.addcmul(x, x, x, value=n),
+    "addcmul_": lambda lib, x, n: x.addcmul_(x, x, value=n),
+    "addcdiv": lambda lib, x, n: lib.addcdiv(x, x, x, value=n),
+    "clamp": lambda lib, x, n: lib.clamp(x, 0, n),
+    "clamp_": lambda lib, x, n: x.clamp_(min=n),
+    "celu": lambda lib, x, n: lib.celu(x, n),
+    "elu": lambda lib, x, n: lib.nn.functional.elu(x, n),
+    "hardshrink": lambda lib, x, n: lib.hardshrink(x, n),
+    "hardtanh": lambda lib, x, n: lib.nn.functional.hardtanh(x, 0, n),
+    "index_add": lambda lib, x, n: x.index_add(0, lib.tensor([0]), x[:1], alpha=n),
+    "isin": lambda lib, x, n: lib.isin(x, min(n, 2**62)),
+    "leaky_relu": lambda lib, x, n: lib.nn.functional.leaky_relu(x, n),
+    "lerp": lambda lib, x, n: lib.lerp(x, x, n),
+    "constant_pad_nd": lambda lib, x, n: lib.constant_pad_nd(x, (1, 1), n),
+    "softplus": lambda lib, x, n: lib.nn.functional.softplus(x, n),
+    "threshold": lambda lib, x, n: lib.threshold(x, n, 1),
+    "threshold_": lambda lib, x, n: lib.threshold_(x, 0, n),
+    "where": lambda lib, x, n: lib.where(x > 0, x, n),
+}
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "int64", "float16", "float32"])
+@pytest.mark.parametrize("name", WITH_A_NUMBER)
+def test_numbers_beside_a_tensor_have_pytorchs_limits(name: str, dtype: str):
+    for number in [n for n in NUMBERS if n != 1j and not 2**63 < abs(n) < float("inf")]:
+        assert_same(lambda lib, n=number: WITH_A_NUMBER[name](lib, lib.tensor([1, 0, 1], dtype=getattr(lib, dtype)), n))
+
+
 @pytest.mark.parametrize("number", [*(n for n in NUMBERS if n != float("inf")), 0j, 1 + 0j])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64", "complex64"])
 def test_factors_of_sums_with_products_have_pytorchs_limits(dtype: str, number: Any):

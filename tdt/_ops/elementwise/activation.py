@@ -9,7 +9,7 @@ from tdt._core.dtype import FLOATING, FLOATING_AND_COMPLEX
 from tdt._core.tensor import Tensor
 from tdt._kernels import from_formula, prepares
 from tdt._ops._common import wrap_dim
-from tdt._ops.elementwise._activations import run
+from tdt._ops.elementwise._activations import factor, run
 from tdt._ops.elementwise._front import special_functions, tensor_argument
 from tdt._ops.shape.join import cat
 from tdt.autograd._dispatch import unary
@@ -28,7 +28,7 @@ def _elu(xp, x, *, alpha, scale, input_scale):
     kind = x.dtype.type
     below = kind(alpha * scale) * xp.expm1(xp.minimum(x, kind(0)) * kind(input_scale))
     choose = getattr(xp, "rarely", xp.where)  # vectors of positive numbers need no exponential
-    return choose(x <= 0, below, x * kind(scale))
+    return choose(x < 0, below, x * kind(scale))
 
 
 @_elu.vjp("x")
@@ -208,7 +208,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     >>> tdt.nn.functional.elu(tdt.tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.0000])
     """
-    return run(_elu, input, inplace, alpha=alpha, scale=1.0, input_scale=1.0)
+    return run(_elu, input, inplace, alpha=factor("elu", input, alpha), scale=1.0, input_scale=1.0)
 
 
 @calls_one_op
@@ -230,6 +230,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    alpha = factor("celu", input, alpha)
     return run(_elu, input, inplace, alpha=alpha, scale=1.0, input_scale=1 / alpha)
 
 
@@ -297,7 +298,8 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20, *, out: Tens
     >>> tdt.nn.functional.softplus(tdt.tensor([0.0, 30.0]))
     tensor([ 0.6931, 30.0000])
     """
-    return finish(_softplus, out, tensor_argument("softplus", input), beta=beta, threshold=threshold)
+    attributes = {"beta": factor("softplus", input, beta), "threshold": factor("softplus", input, threshold)}
+    return finish(_softplus, out, input, **attributes)
 
 
 def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:

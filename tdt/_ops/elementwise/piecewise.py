@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 
 from tdt import _backend
-from tdt._core.dtype import FLOATING, REAL_NUMBERS, SCALAR_NAMES, finfo
+from tdt._core.dtype import FLOAT, FLOATING, REAL_NUMBERS, SCALAR_NAMES, finfo, int64
+from tdt._core.from_data import held
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
-from tdt._ops.elementwise._activations import run
+from tdt._ops.elementwise._activations import factor, run
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._random import Generator, generator_for
 from tdt._random.counts import slopes
@@ -194,7 +198,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     >>> tdt.nn.functional.leaky_relu(tdt.tensor([-1.0, 2.0]), 0.1)
     tensor([-0.1000,  2.0000])
     """
-    return run(_leaky_relu, input, inplace, slope=negative_slope)
+    return run(_leaky_relu, input, inplace, slope=factor("leaky_relu", input, negative_slope))
 
 
 @method()
@@ -285,11 +289,12 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     """
     if min_val > max_val:
         raise ValueError(f"min_val cannot be greater than max_val, but got {min_val} and {max_val}")
-    if not tensor_argument("hardtanh", input).is_floating_point():
-        min_val, max_val = int(min_val), int(max_val)
+    dtype = tensor_argument("hardtanh", input).dtype
+    if dtype.category < FLOAT:
+        min_val, max_val = held(min_val, int64), held(max_val, int64)
     if min_val < 0 and input._a.dtype.kind == "u":
-        raise RuntimeError(f"cannot do hardtanh on an unsigned type with negative limits: {input.dtype}, {min_val}")
-    return run(_hardtanh, input, inplace, low=min_val, high=max_val)
+        raise RuntimeError(f"cannot do hardtanh on an unsigned type with negative limits: {dtype}, {min_val}")
+    return run(_hardtanh, input, inplace, low=held(min_val, dtype), high=held(max_val, dtype))
 
 
 @calls_one_op
@@ -350,7 +355,8 @@ def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
     >>> tdt.hardshrink(tdt.tensor([-2.0, 0.5, 2.0]))
     tensor([-2.,  0.,  2.])
     """
-    return finish(_hardshrink, out, tensor_argument("hardshrink", input), width=lambd)
+    is_float = tensor_argument("hardshrink", input).is_floating_point()
+    return finish(_hardshrink, out, input, width=held(lambd, input.dtype) if is_float else lambd)
 
 
 @calls_one_op
@@ -367,8 +373,9 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
     tensor([-1.5000,  0.0000,  1.5000])
     """
     tensor_argument("softshrink", input)
-    if not lambd >= 0:
-        limit = f"{finfo(input.dtype).max:g}" if input.is_floating_point() else "inf"
+    most = finfo(input.dtype).max if input.is_floating_point() else math.inf
+    if not 0 <= lambd <= most:
+        limit = f"{most:g}"
         raise RuntimeError(f"lambda must be in range [0, {limit}] for input dtype {SCALAR_NAMES[input.dtype]}, but found "
                            f"{lambd:g}")  # fmt: skip
     return finish(_softshrink, out, input, width=lambd)
@@ -388,9 +395,16 @@ def threshold(
     >>> tdt.threshold(tdt.tensor([-1.0, 2.0]), 0.5, 9.0)
     tensor([9., 2.])
     """
-    if out is not None:
-        return finish(_threshold, out, input, threshold=threshold, value=value)
-    return run(_threshold, input, inplace, threshold=threshold, value=value)
+    attributes = _held(input, threshold, value)
+    return (
+        run(_threshold, input, inplace, **attributes) if out is None else finish(_threshold, out, input, **attributes)
+    )
+
+
+def _held(input: Tensor, threshold: float, value: float) -> dict[str, Any]:
+    """The attributes of `_threshold`, as elements of `input` have them."""
+    dtype = tensor_argument("threshold", input).dtype
+    return {"threshold": held(threshold, dtype, wide=True), "value": held(value, dtype)}
 
 
 @method()
@@ -444,4 +458,4 @@ def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     >>> tdt.threshold_(tdt.tensor([-1.0, 2.0]), 0.5, 9.0)
     tensor([9., 2.])
     """
-    return run(_threshold, input, True, threshold=threshold, value=value)
+    return run(_threshold, input, True, **_held(input, threshold, value))

@@ -13,7 +13,7 @@ from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT8S, FLOATING_AND_COMPLEX, NUMBERS, REAL, SCALAR_NAMES, check_category
 from tdt._core.float8 import KINDS, astype
-from tdt._core.from_data import LARGE, check_bits, fill_number
+from tdt._core.from_data import LARGE, check_bits, fill_number, held
 from tdt._core.methods import function_alias, method
 from tdt._core.old_arguments import accepts_old_order
 from tdt._core.tensor import Tensor
@@ -80,6 +80,10 @@ def where(
     if not isinstance(input, Tensor) and not isinstance(other, Tensor):
         common = _dtype.result_of([], [_dtype._PYTHON[type(input)], _dtype._PYTHON[type(other)]])
         input = condition.new_full((), input, dtype=common)  # type: ignore[arg-type]
+    if input.__class__ is int:
+        input = _as_operand(input, other)
+    elif other.__class__ is int:
+        other = _as_operand(other, input)
     if out is not None:
         operands = [(v.dtype, not v.ndim) for v in (input, other) if isinstance(v, Tensor)]
         refuse_out(
@@ -87,6 +91,11 @@ def where(
             _dtype.result_of(operands, [_dtype._PYTHON[type(v)] for v in (input, other) if not isinstance(v, Tensor)]),
         )
     return apply(_where, (condition, input, other), {}) if out is None else _where.into(out, condition, input, other)
+
+
+def _as_operand(number: int, x: Any) -> int:
+    """An integer as elements of integers like x have it; as it is beside others."""
+    return held(number, x.dtype) if x._a.dtype.kind in "iu" else number
 
 
 _where.vjp("x")(lambda g, condition: where(condition, g, 0))
@@ -116,7 +125,7 @@ def _clamp(xp: ModuleType, x: Any, low: Any = None, high: Any = None, *, out: An
     if x.dtype.kind in "iu":
         for bound in (low, high):
             if isinstance(bound, int):
-                fill_number(bound, _dtype.of(x.dtype), "a bound of clamp")
+                held(bound, _dtype.of(x.dtype))
         both = low is not None and high is not None
         if xp is np and both and x.size >= LARGE_CLAMP and x.dtype.kind == "i":  # of unsigned ones negative bounds wrap
             return np.clip(x, low, high, out=out)
@@ -124,6 +133,14 @@ def _clamp(xp: ModuleType, x: Any, low: Any = None, high: Any = None, *, out: An
     if low is None:
         return xp.minimum(x, high, **into)
     return xp.maximum(x, low, **into) if high is None else xp.minimum(xp.maximum(x, low), high, **into)
+
+
+def _check_bounds(input: Tensor, *bounds: Any) -> None:
+    """RuntimeError for a number that the result's dtype cannot hold."""
+    for bound in bounds:
+        kind = bound.__class__
+        if (kind is float or kind is int) and not -LARGE < bound < LARGE:
+            held(bound, _dtype.result_of([(input.dtype, not input.ndim)], [_dtype._PYTHON[kind]]))
 
 
 def _inside(x: Any, low: Any, high: Any) -> Any:
@@ -173,6 +190,7 @@ def clamp(
     """
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    _check_bounds(input, min, max)
     if out is not None and not (isinstance(min, Tensor) or isinstance(max, Tensor)):
         refuse_out(out, input)
     return apply(_clamp, (input, min, max), {}) if out is None else _clamp.into(out, input, min, max)
@@ -191,6 +209,7 @@ def clamp_min(input: Tensor, min: Tensor | Number, *, out: Tensor | None = None)
     """
     if input.__class__ is not Tensor:
         check_operands("clamp_min", input, min)
+    _check_bounds(input, min)
     result = apply(_clamp, (input, min, None), {}) if out is None else _clamp.into(out, input, min, None)
     return result if result._edge is None else label(result, f"ClampMinBackward{int(isinstance(min, Tensor))}")
 
@@ -208,6 +227,7 @@ def clamp_max(input: Tensor, max: Tensor | Number, *, out: Tensor | None = None)
     """
     if input.__class__ is not Tensor:
         check_operands("clamp_max", input, max)
+    _check_bounds(input, max)
     result = apply(_clamp, (input, None, max), {}) if out is None else _clamp.into(out, input, None, max)
     return result if result._edge is None else label(result, f"ClampMaxBackward{int(isinstance(max, Tensor))}")
 
@@ -355,7 +375,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
             "Integer division with addcdiv is no longer supported; use tdt.addcmul with a rounded tdt.div, or "
             "convert a tensor to float"
         )
-    return finish(_addcdiv, out, input, tensor1, tensor2, value=value)
+    return finish(_addcdiv, out, input, tensor1, tensor2, value=_factor(value, input, tensor1, tensor2))
 
 
 @op(dtypes=FLOATING_AND_COMPLEX, node=by_number("Lerp", 2), formula=True)
@@ -390,12 +410,18 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Tensor | N
     >>> tdt.lerp(tdt.tensor([0.0]), tdt.tensor([10.0]), 0.3)
     tensor([3.])
     """
-    if weight.__class__ is float and input._a.dtype is end._a.dtype and input._a.dtype.kind == "f":
+    if (
+        weight.__class__ is float
+        and -LARGE < weight < LARGE
+        and input._a.dtype is end._a.dtype
+        and input._a.dtype.kind == "f"
+    ):
         return apply(_lerp, (input, end, weight), {}) if out is None else _lerp.into(out, input, end, weight)
     if isinstance(weight, Tensor) and not weight.ndim and weight.dtype is not input.dtype is end.dtype:
         kind = _dtype.result_of([(t.dtype, not t.ndim) for t in (input, end, weight)], [])
         input, end, weight = input.to(kind), end.to(kind), weight.to(kind)
     check_category("lerp", FLOATING_AND_COMPLEX, input.dtype)
+    weight = weight if isinstance(weight, Tensor) else held(weight, input.dtype, wide=True)
     for name, tensor in (("end", end), ("weight", weight)):
         if isinstance(tensor, Tensor) and tensor.dtype is not input.dtype:
             expected, got = (C_NAMES.get(d.name, d.name) for d in (input.dtype, tensor.dtype))
@@ -480,6 +506,7 @@ def clamp_(input: Tensor, min: Tensor | Number | None = None, max: Tensor | Numb
     """
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    _check_bounds(input, min, max)
     return _clamp.inplace(input, min, max)
 
 
@@ -546,10 +573,11 @@ def addcmul_(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number =
 
 
 def _factor(value: Number, *tensors: Tensor) -> Number:
-    """A factor of tensors; of integers truncated, as C++ converts it."""
-    if tensors[0]._a.dtype.kind != "f" and max(x.dtype.category for x in tensors) < _dtype.FLOAT:
-        return int(value)  # type: ignore[arg-type]
-    return value
+    """A factor of tensors as their dtype holds it; RuntimeError where it does not."""
+    if value.__class__ is float and tensors[0]._a.dtype.kind == "f" and -LARGE < value < LARGE:
+        return value
+    dtype = _dtype.result_of([(x.dtype, not x.ndim) for x in tensors], [])
+    return held(value, dtype, wide=True)
 
 
 @method("where")

@@ -14,6 +14,7 @@ from tdt._core.aliases import Number
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT8S, REAL_NUMBERS, SCALAR_NAMES, check_category
+from tdt._core.from_data import held
 from tdt._core.memory_format import preserve_format
 from tdt._core.methods import method
 from tdt._core.mode import values_read
@@ -189,7 +190,11 @@ def _add_operands(
     x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1
 ) -> tuple[tuple, dict[str, Any]]:
     """The operands of `_index_add` behind `x`, and its attributes."""
-    return (index, source), {"dim": _index_source("index_add", x, dim, index, source), "alpha": alpha}
+    dim = _index_source("index_add", x, dim, index, source)
+    return (index, source), {
+        "dim": dim,
+        "alpha": alpha if alpha.__class__ is int and alpha == 1 else held(alpha, x.dtype),
+    }
 
 
 @method(in_place=by_op_of(_index_add, _add_operands))

@@ -13,7 +13,7 @@ from tdt import _kernels
 from tdt._core import dtype as _dtype
 from tdt._core.calls import as_numbers, front
 from tdt._core.dtype import FLOAT, FLOATING, SCALAR_NAMES
-from tdt._core.from_data import check_bits
+from tdt._core.from_data import check_bits, held
 from tdt._core.methods import method
 from tdt._core.old_arguments import accepts_old_order
 from tdt._core.tensor import Tensor
@@ -136,7 +136,7 @@ def _add_product(
         alpha, beta = as_numbers(name, {"alpha": alpha, "beta": beta}).values()
     _check_factors(name, beta, alpha, input.dtype)
     if input.dtype.category < FLOAT:  # as C converts them
-        alpha, beta = int(alpha.real), int(beta.real)
+        alpha, beta = held(alpha, input.dtype), held(beta, input.dtype)
     elif input.dtype.category == FLOAT:
         alpha, beta = alpha.real, beta.real
     if input.dtype.category == FLOAT and input.itemsize == 2 and ranks != (1, 1):  # rounded once, at the end

@@ -12,6 +12,7 @@ from tdt import _kernels
 from tdt._backend.layout import empty_output, output_is_channels_last
 from tdt._backend.waiting import repeatable
 from tdt._core.dtype import ALL, FLOAT8_SIGNED, NUMBERS, check_category
+from tdt._core.from_data import held
 from tdt._core.tensor import Tensor, wrap
 from tdt._kernels import chosen, gpu_kernel, gpu_words
 from tdt.autograd._dispatch import unary
@@ -287,6 +288,7 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tens
             raise RuntimeError(
                 f"narrow(): length must be non-negative: padding {b} and {a} crop more than the size {n}"
             )
+    value = held(value, input.dtype) if any(n > 0 for n in before + after) else 0
     return unary(pad_constant, input, {"before": before, "after": after, "value": value})
 
 

@@ -138,7 +138,8 @@ def _search(edges: Tensor, x: Any, small: bool, right: bool, order: Any, out: Te
 def _with_number(x: Tensor, number: Any) -> tuple[Tensor, Tensor]:
     """x and a Python number as tensors of the dtype that they promote to."""
     both = _dtype.result_of([(x.dtype, False)], [_dtype.as_dtype(type(number))])
-    return x.to(both), x.new_tensor(number, dtype=both)
+    wrapped = isinstance(number, int) and both.category == _dtype.INT
+    return x.to(both), x.new_tensor(number, dtype=_dtype.int64 if wrapped else both).to(both)
 
 
 def _check_search(name: str, edges: Tensor, x: Tensor, order: Tensor | None) -> None:
@@ -210,9 +211,12 @@ def isin(
         )
     like = next(x for x in both if isinstance(x, Tensor))
     for x in both:
-        if isinstance(x, Tensor) and x.dtype.category not in REAL_NUMBERS:
-            raise RuntimeError(f"Unsupported input type encountered for isin(): {SCALAR_NAMES[x.dtype]}")
+        kind = x.dtype if isinstance(x, Tensor) else _dtype.as_dtype(type(x))
+        if kind.category not in REAL_NUMBERS:
+            raise RuntimeError(f"Unsupported input type encountered for isin(): {SCALAR_NAMES[kind]}")
     refuse_out(out, _dtype.bool)
+    if isinstance(elements if like is test_elements else test_elements, int) and like.dtype.category == _dtype.INT:
+        like = like.to(_dtype.int64)  # of numbers beyond other types none is found
     x, tests = (v.detach() if isinstance(v, Tensor) else _with_number(like, v)[1] for v in both)
     return finish(_isin, out, x, tests, invert=bool(invert))
 
