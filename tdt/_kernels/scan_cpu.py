@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
-from tdt._kernels._code import Code, Value, Variable, native
-from tdt._kernels._fold import read, write
+from tdt._kernels._code import Code, Value, native
+from tdt._kernels._fold import STORED, read, write
 from tdt._kernels._pool import parallel
 from tdt._kernels._syntax import vector
 
@@ -95,7 +95,7 @@ def _extremes(code: Code, first: Value, last: Value, arguments: list[Value], how
         with code.loop(0, n) as k:
             for base, best, at in zip(bases, bests, places, strict=True):
                 value, old = read(code, letter, x, base + k * width), best.get()
-                better = (value >= old if how == "max" else value <= old) | (value != value)
+                better = is_better(how, value, old)
                 best.set(code.select(better, value, old))
                 at.set(code.select(better, k, at.get()))
                 write(code, letter, best.get(), values, base + k * width)
@@ -113,40 +113,89 @@ def _extremes(code: Code, first: Value, last: Value, arguments: list[Value], how
 
 @native("pppqqq")
 def _row_extremes(code: Code, first: Value, last: Value, arguments: list[Value], how: str, letter: str) -> None:
-    """x, values, indices, n, rows, each (rows of a block): `WIDTH` elements at a time, as few are a new extreme."""
+    """x, values, indices, n, rows, each (rows of a block)."""
     x, values, indices, n, rows, each = arguments
-
-    def is_better(value: Value, best: Value) -> Value:
-        return (value >= best if how == "max" else value <= best) | (value != value)
-
+    kind = STORED[letter][0]
     with code.loop(first * each, code.minimum(last * each, rows)) as row:
-        base = row * n
-        value = read(code, letter, x, base)
-        best, at = code.variable(value.kind, value), code.variable("i64", 0)
+        places = (code.at(k, a, row * n) for k, a in ((kind, x), (kind, values), ("i64", indices)))
+        extremes_of_row(code, how, letter, *places, n)
 
-        def one_by_one(
-            start: Value | int, stop: Value, base: Value = base, best: Variable = best, at: Variable = at
-        ) -> None:
-            with code.loop(start, stop) as k:
-                value, old = read(code, letter, x, base + k), best.get()
-                better = is_better(value, old)
-                best.set(code.select(better, value, old))
-                at.set(code.select(better, k, at.get()))
-                write(code, letter, best.get(), values, base + k)
-                code.store(at.get(), indices, base + k)
 
-        whole = n // WIDTH * WIDTH
-        with code.loop(0, whole, WIDTH) as k:
-            old = code.splat(best.get(), WIDTH)
-            better = is_better(read(code, letter, x, base + k, WIDTH), old)
+def is_better(how: str, value: Value, old: Value) -> Value:
+    """Whether a value is the new "max" or "min" behind an old one."""
+    return (value >= old if how == "max" else value <= old) | (value != value)
 
-            def none(k: Value = k, old: Value = old, base: Value = base, at: Variable = at) -> None:
-                write(code, letter, old, values, base + k)
-                code.store(code.splat(at.get(), WIDTH), indices, base + k)
 
-            found = code.new(f"i{WIDTH}", f"bitcast {better.kind} {better.name} to i{WIDTH}")
-            code.choose(found == 0, none, lambda k=k: one_by_one(k, k + WIDTH))  # type: ignore[misc]
-        one_by_one(whole, n)
+def extremes_of_row(
+    code: Code, how: str, letter: str, x: Value, values: Value, indices: Value, n: Value, width: int = WIDTH
+) -> None:
+    """The running extremes of a contiguous row and their indices, `width` at a time, or fewer if the row is shorter.
+
+    The extremes within a vector are found in log2(width) steps; the last vector overlaps the one before.
+    """
+
+    def vectors() -> None:
+        kind = vector(STORED[letter][1], width)
+        best, at = code.variable(kind), code.variable(vector("i64", width))
+
+        def set_best(place: Value) -> None:
+            best.set(code.splat(read(code, letter, values, place), width))
+            at.set(code.splat(code.load("i64", indices, place), width))
+
+        def find(k: Value) -> None:
+            value = read(code, letter, x, k, width)
+            better = is_better(how, value, best.get())
+            found = code.new(f"i{width}", f"bitcast {better.kind} {better.name} to i{width}")
+            code.choose(found == 0, lambda: put(k, best.get(), at.get()), lambda: find_better(k, value))
+
+        def put(k: Value, value: Value, place: Value) -> None:
+            write(code, letter, value, values, k)
+            code.store(place, indices, k)
+
+        def find_better(k: Value, value: Value) -> None:
+            place, step = code.cast(code.counting(width), "i32"), 1
+            while step < width:
+                lanes = [lane - step if lane >= step else lane for lane in range(width)]
+                before, its_place = (code.shuffle(each, each, lanes) for each in (value, place))
+                kept = is_better(how, value, before)
+                value, place = code.select(kept, value, before), code.select(kept, place, its_place)
+                step *= 2
+            kept = is_better(how, value, best.get())
+            value = code.select(kept, value, best.get())
+            place = code.select(kept, code.cast(place, "i64") + code.splat(k, width), at.get())
+            put(k, value, place)
+            best.set(code.shuffle(value, value, [width - 1] * width))
+            at.set(code.shuffle(place, place, [width - 1] * width))
+
+        zero = code.value(0, "i64")
+        write(code, letter, read(code, letter, x, zero), values, zero)
+        code.store(zero, indices)
+        set_best(zero)
+        last = n - width
+        with code.loop(0, last, width) as k:
+            find(k)
+        with code.when(last > 0):
+            set_best(last - 1)
+        find(last)
+
+    def narrower() -> None:
+        extremes_of_row(code, how, letter, x, values, indices, n, width // 4)
+
+    def singly() -> None:
+        first = read(code, letter, x, 0)
+        best, at = code.variable(first.kind, first), code.variable("i64", 0)
+        with code.loop(0, n) as k:
+            value, old = read(code, letter, x, k), best.get()
+            better = is_better(how, value, old)
+            best.set(code.select(better, value, old))
+            at.set(code.select(better, k, at.get()))
+            write(code, letter, best.get(), values, k)
+            code.store(at.get(), indices, k)
+
+    if width < 4:
+        singly()
+    else:
+        code.choose(n >= width, vectors, narrower)
 
 
 def scan(how: str, x: np.ndarray, dim: int, letter: str, backwards: bool = False) -> np.ndarray:
@@ -172,7 +221,7 @@ def extremes(how: str, x: np.ndarray, dim: int, letter: str) -> tuple[np.ndarray
     values, indices = np.empty_like(x), np.empty(x.shape, np.int64)
     n, width = x.shape[dim], math.prod(x.shape[dim + 1 :])
     columns = math.prod(x.shape[:dim]) * width
-    if width == 1 and n >= WIDTH:
+    if width == 1:
         each = max(1, UNITS // n)
         parallel(_row_extremes(how, letter), -(-columns // each), x, values, indices, n, columns, each, grain=2)  # type: ignore[arg-type]
         return values, indices
