@@ -20,7 +20,7 @@ from tdt._kernels._references import place_of
 JOIN = "tdt_join"
 ITEM_SIZE = 40  # where a dtype has the bytes of an element
 MOST_DIMS, MOST_STRIDED = 64, 8  # dimensions, and those of arrays that are not contiguous
-LARGE = 1 << 18  # bytes of a result from which on NumPy copies, and other threads of Python's may run
+LARGE = 1 << 20  # bytes of a result from which on threads of the pool copy, and other threads of Python's may run
 ARRAYS, ARRAY, LIST, TUPLE, NONE, TRUE, NEW, PLACES = range(8)  # words of `self`
 
 Join = Callable[[Any, int, bool], "np.ndarray | None"]
