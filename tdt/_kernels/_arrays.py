@@ -21,6 +21,7 @@ from tdt._kernels._conditions import (
     LARGE_PAIR_LINE,
     LARGE_PAIRS,
     LARGE_PRODUCT,
+    LARGE_ROWS,
     LARGE_SCAN,
     LARGE_SORT,
     LARGE_TURN,
@@ -539,8 +540,17 @@ def prepared_pairs(function: Any, x: Any, y: Any) -> Any:
     return _prepared_pairs(function, x, y) if 0 < x.size < LARGE_PAIRS else None
 
 
+def copied_rows(x: Any) -> Any:
+    """A contiguous copy of an array whose rows are contiguous, as `_join.join` makes it; None where it does not."""
+    if not SWITCHES.kernels or x.__class__ is not np.ndarray or x.size < LARGE_ROWS or WATCH.trace is not None:
+        return None
+    return _join()((x,), 0, False) if x.strides[-1] == x.itemsize and x.dtype.char in SIMPLE else None
+
+
 def contiguous_copy(x: Any) -> Any:
     """A copy of an array in the order of its indices; of large arrays that lie across in memory, by a kernel."""
+    if (rows := copied_rows(x)) is not None:
+        return rows
     if x.__class__ is np.ndarray and x.size >= LARGE_TURN and SWITCHES.kernels and x.dtype.char in SIMPLE:
         if not x.flags.c_contiguous and (turned := _contiguous_copy(x)) is not None:
             return turned

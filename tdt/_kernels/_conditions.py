@@ -31,6 +31,7 @@ PIECE = 1 << 17  # elements of a row that are folded one after the other: longer
 LONGEST_ROW = 2048  # elements of a row that is sorted on the stack
 LARGE_PAIRS = 1 << 14  # real numbers that become complex ones: NumPy writes with gaps, twice
 LARGE_MOVE = 1 << 17  # elements that are copied row by row: NumPy calls a loop for each row
+LARGE_ROWS = 1 << 10  # elements of an array with gaps, from whose row to the next NumPy goes by a call of a loop
 LARGE_TURN = 1 << 14  # elements of a copy that turns rows into columns: NumPy takes several times as long
 LARGE_DRAW = 1 << 9  # words of the Mersenne Twister: NumPy takes as long for as many
 MANY_DRAWS = 1 << 5  # numbers that take several words each, drawn one by one

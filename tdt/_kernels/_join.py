@@ -20,6 +20,7 @@ from tdt._kernels._references import place_of
 JOIN = "tdt_join"
 ITEM_SIZE = 40  # where a dtype has the bytes of an element
 MOST_DIMS, MOST_STRIDED = 64, 8  # dimensions, and those of arrays that are not contiguous
+MOST_PAIRED = 128  # bytes up to which a row is copied by one or two vectors
 LARGE = 1 << 20  # bytes of a result from which on threads of the pool copy, and other threads of Python's may run
 ARRAYS, ARRAY, LIST, TUPLE, NONE, TRUE, NEW, PLACES = range(8)  # words of `self`
 
@@ -236,56 +237,49 @@ class _Join(BuiltIn):
             begin, bytes_ = target.get(), size.get()
             code.choose(
                 self.is_contiguous(array),
-                functools.partial(self.by_size, bytes_, functools.partial(self.copy, begin, source, bytes_)),
+                functools.partial(self.by_width, bytes_, functools.partial(self.copy_pieces, begin, source, bytes_)),
                 functools.partial(self.copy_strided, begin, array),
             )
             target.set(code.at("i8", begin, bytes_))
 
-    def by_size(self, bytes_: Value, copy: Callable[..., None]) -> None:
-        """Write `copy` for the units of four and of eight bytes, and for others."""
-        code = self.code
-        code.choose(
-            bytes_ == 4, lambda: copy("i32"), lambda: code.choose(bytes_ == 8, lambda: copy("i64"), lambda: copy(""))
-        )
-
-    def copy(self, begin: Value, source: Value, bytes_: Value, unit: str) -> None:
-        """Copy the pieces of an array, each of so many bytes, or of a `unit`."""
+    def copy_pieces(self, begin: Value, source: Value, bytes_: Value, copy: Callable[[Value, Value], None]) -> None:
+        """Copy the pieces of an array, each of so many bytes."""
         code = self.code
         with code.loop(0, self.outer.get()) as o:
-            self.copy_one(code.at("i8", begin, o * self.pitch), code.at("i8", source, o * bytes_), bytes_, unit)
-
-    def copy_one(self, to: Value, source: Value, bytes_: Value, unit: str) -> None:
-        """Copy so many bytes, or a `unit`."""
-        code = self.code
-        if unit:
-            value = code.new(unit, f"load {unit}, ptr {source.name}, align 1")
-            code.lines.append(f"  store {unit} {value.name}, ptr {to.name}, align 1")
-        else:
-            code.copy(to, source, bytes_)
+            copy(code.at("i8", begin, o * self.pitch), code.at("i8", source, o * bytes_))
 
     def copy_strided(self, begin: Value, array: Value) -> None:
-        """Copy an array that is not contiguous, and so has dimensions and elements."""
+        """Copy an array that is not contiguous, and so has dimensions and elements: rows, in loops over all outer dimensions."""
         code, item = self.code, self.field("i64", self.dtype, ITEM_SIZE)
         shape, strides = self.field("ptr", array, SHAPE), self.field("ptr", array, STRIDES)
         self.store_steps(item)
         last = self.ndim - 1
         length, step, out_step = (code.load("i64", each, last) for each in (shape, strides, self.steps))
-        with code.loop(0, last) as j:
+        outer = code.maximum(last - 1, 0)  # the dimension of the inner loop, if there are two
+        rows = code.select(last > 0, code.load("i64", shape, outer), 1)
+        row_step, out_row_step = (code.load("i64", each, outer) for each in (strides, self.steps))
+        with code.loop(0, outer) as j:
             code.store(code.value(0, "i64"), self.index, j)
         source, to = code.variable("ptr", self.field("ptr", array, ADDRESS)), code.variable("ptr", begin)
 
-        def elements(unit: str) -> None:
-            with code.loop(0, length) as i:
-                places = (code.at("i8", place.get(), i * by) for place, by in ((to, out_step), (source, step)))
-                self.copy_one(*places, item, unit)
+        def each_row(copy: Callable[[Value, Value], None]) -> None:
+            with code.loop(0, rows) as r:
+                copy(code.at("i8", to.get(), r * out_row_step), code.at("i8", source.get(), r * row_step))
+
+        def each_element(copy: Callable[[Value, Value], None]) -> None:
+            def row(to: Value, source: Value) -> None:
+                with code.loop(0, length) as i:
+                    copy(code.at("i8", to, i * out_step), code.at("i8", source, i * step))
+
+            each_row(row)
 
         with code.forever() as leave:
             whole = (step == item) & (out_step == item)
             code.choose(
-                whole, lambda: code.copy(to.get(), source.get(), length * item), lambda: self.by_size(item, elements)
+                whole, lambda: self.by_width(length * item, each_row), lambda: self.by_width(item, each_element)
             )
-            d = code.variable("i64", last - 1)
-            with code.forever() as found:  # the innermost dimension around this row that has not ended
+            d = code.variable("i64", outer - 1)
+            with code.forever() as found:  # the innermost dimension around these rows that has not ended
                 found(d.get() < 0)
                 turn, most = code.load("i64", self.index, d.get()) + 1, code.load("i64", shape, d.get())
                 ends = turn == most
@@ -296,6 +290,35 @@ class _Join(BuiltIn):
                 found(~ends)
                 d.add(-1)
             leave(d.get() < 0)
+
+    def by_width(self, size: Value, write: Callable[[Callable[[Value, Value], None]], None]) -> None:
+        """Write what takes a copy of `size` bytes: by a vector, or by two that overlap, where they are few; else by `memcpy`."""
+        code = self.code
+
+        def vectors(width: int, *places: Value) -> Callable[[Value, Value], None]:
+            kind = f"i{8 * width}" if width <= 8 else f"<{width} x i8>"
+
+            def copy(to: Value, source: Value) -> None:
+                froms = [code.at("i8", source, place).name for place in places]
+                values = [code.new(kind, f"load {kind}, ptr {each}, align 1") for each in froms]
+                for place, value in zip(places, values, strict=True):
+                    code.lines.append(f"  store {kind} {value.name}, ptr {code.at('i8', to, place).name}, align 1")
+
+            return copy
+
+        def choose(width: int) -> None:
+            if width > MOST_PAIRED // 2:
+                write(lambda to, source: code.copy(to, source, size))
+                return
+            first = code.value(0, "i64")
+
+            def longer() -> None:
+                fits = (size > width) & (size < 2 * width)
+                code.choose(fits, lambda: write(vectors(width, first, size - width)), lambda: choose(2 * width))
+
+            code.choose(size == width, lambda: write(vectors(width, first)), longer)
+
+        choose(4)
 
     def store_steps(self, item: Value) -> None:
         """Store the strides of the result along the dimensions of the arrays."""

@@ -89,6 +89,22 @@ def test_numbers_are_stacked():
     np.testing.assert_array_equal(joined([np.array(2.0), np.array(3.0)], 0, True), [2.0, 3.0], strict=True)
 
 
+def test_rows_of_any_width_are_joined():
+    x = numbers(3, 5, 300, dtype="b")
+    for width in (*range(1, 140), 255, 256, 257, 300):
+        for rows in (x[..., :width], x[::-1, ::2, :width], np.ascontiguousarray(x[..., :width])):
+            np.testing.assert_array_equal(join()([rows, rows], 2, False), np.concatenate([rows, rows], 2))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "float16"])
+def test_copies_of_rows_with_gaps_or_in_reverse_order_are_numpys(dtype):
+    x = numbers(12, 20, 30, dtype=dtype)
+    for rows in (x[..., 3:], x[:, ::-1], x[::-1, ::2, :7], x[..., :1], x[:, 4], x.transpose(1, 0, 2), x.T):
+        np.testing.assert_array_equal(_kernels.contiguous_copy(rows), rows)
+        assert _kernels.contiguous_copy(rows).flags.c_contiguous
+    assert _kernels.copied_rows(x.T) is None
+
+
 OTHERS = {
     "nothing": ([], 0),
     "numbers": ([np.array(2.0)], 0),

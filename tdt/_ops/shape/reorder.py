@@ -17,7 +17,6 @@ from tdt._core.calls import as_shape, front
 from tdt._core.dtype import FLOAT8S
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
-from tdt._kernels import LARGE_MOVE
 from tdt._kernels._conditions import LARGE_FOLD
 from tdt._ops._common import is_int, wrap_dim
 from tdt._ops.shape.join import in_rows
@@ -31,6 +30,8 @@ __all__ = ["flip", "fliplr", "flipud", "roll", "rot90"]
 @op(computes=False)
 def _flip(xp: ModuleType, x: Any, *, dims: tuple[int, ...]) -> Any:
     flipped = x[_backwards(dims, x.ndim)]
+    if x.flags.c_contiguous and (rows := _kernels.copied_rows(flipped)) is not None:
+        return rows
     if x.size < LARGE_FOLD:
         return flipped.copy() if x.flags.c_contiguous else in_order(xp, flipped.copy(order="K"), [x])
     out = xp.empty(x.shape, x.dtype) if x.flags.c_contiguous else empty_in_order(xp, x)
@@ -124,14 +125,12 @@ def _roll(xp: ModuleType, x: Any, *, shifts: tuple[int, ...], dims: tuple[int, .
 def _rolled(xp: ModuleType, x: Any, shift: int, d: int) -> Any:
     """A copy of `x` with the entries shifted along dimension d."""
     start = -shift % x.shape[d] if x.shape[d] else 0
-    if xp is np and x.size < LARGE_MOVE:
-        out, n = xp.empty(x.shape, x.dtype), x.shape[d] - start
-        rows, moved = (x, out) if not d else (x.swapaxes(0, d), out.swapaxes(0, d))
-        moved[:n] = rows[start:]
-        moved[n:] = rows[:start]
-        return out
+    if not start:
+        return x.copy()
     before = (slice(None),) * d
     parts = x[(*before, slice(start, None))], x[(*before, slice(None, start))]
+    if xp is np and (small := _kernels.join_arrays(parts, d, False)) is not None:
+        return small
     return xp.concatenate(parts, d) if (fast := in_rows(parts, d)) is None else fast
 
 
