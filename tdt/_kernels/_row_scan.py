@@ -14,7 +14,7 @@ from tdt._kernels._code import SIZES, Code, Value
 from tdt._kernels._fold import STORED, read, write
 from tdt._kernels._gufunc import Operand, generalized
 from tdt._kernels._syntax import FLOATS, element, vector
-from tdt._kernels.scan_cpu import WIDTH, extremes_of_row, is_better, running_type
+from tdt._kernels.scan_cpu import WIDTH, extremes_of_row, extremes_one_by_one, running_type
 
 SCANNED, COMPARED = "fdlq", "fdbhilq"  # letters of the types that have code
 RUNNING = ("sum", "narrow", "prod")
@@ -62,15 +62,7 @@ def row_extremes(code: Code, operands: list[Operand], sizes: list[Value], how: s
     dense = (x.strides[0] == size) & (values.strides[0] == size) & (indices.strides[0] == 8)
 
     def with_gaps() -> None:
-        first = read(code, letter, x.address, 0)
-        best, at = code.variable(first.kind, first), code.variable("i64", 0)
-        with code.loop(0, n) as k:
-            value, old = read(code, letter, x.place(code, k), 0), best.get()
-            better = is_better(how, value, old)
-            best.set(code.select(better, value, old))
-            at.set(code.select(better, k, at.get()))
-            write(code, letter, best.get(), values.place(code, k), 0)
-            code.store(at.get(), indices.place(code, k))
+        extremes_one_by_one(code, how, letter, n, lambda k: [each.place(code, k) for each in operands])
 
     places = x.address, values.address, indices.address
     code.choose(dense, lambda: extremes_of_row(code, how, letter, *places, n), with_gaps)

@@ -6,6 +6,7 @@ Sums and products are kept in double precision, and each result is rounded once.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -126,6 +127,22 @@ def is_better(how: str, value: Value, old: Value) -> Value:
     return (value >= old if how == "max" else value <= old) | (value != value)
 
 
+def extremes_one_by_one(
+    code: Code, how: str, letter: str, n: Value, places: Callable[[Value], Sequence[Value]]
+) -> None:
+    """The running extremes of a row and their indices. places: where element k of the row, the extremes and indices lies."""
+    first = read(code, letter, places(code.value(0, "i64"))[0], 0)
+    best, at = code.variable(first.kind, first), code.variable("i64", 0)
+    with code.loop(0, n) as k:
+        x, values, indices = places(k)
+        value, old = read(code, letter, x, 0), best.get()
+        better = is_better(how, value, old)
+        best.set(code.select(better, value, old))
+        at.set(code.select(better, k, at.get()))
+        write(code, letter, best.get(), values, 0)
+        code.store(at.get(), indices)
+
+
 def extremes_of_row(
     code: Code, how: str, letter: str, x: Value, values: Value, indices: Value, n: Value, width: int = WIDTH
 ) -> None:
@@ -155,14 +172,14 @@ def extremes_of_row(
         def find_better(k: Value, value: Value) -> None:
             place, step = code.cast(code.counting(width), "i32"), 1
             while step < width:
-                lanes = [lane - step if lane >= step else lane for lane in range(width)]
-                before, its_place = (code.shuffle(each, each, lanes) for each in (value, place))
-                kept = is_better(how, value, before)
-                value, place = code.select(kept, value, before), code.select(kept, place, its_place)
+                others = [i - step if i >= step else i for i in range(width)]
+                before, its_place = (code.shuffle(each, each, others) for each in (value, place))
+                is_best = is_better(how, value, before)
+                value, place = code.select(is_best, value, before), code.select(is_best, place, its_place)
                 step *= 2
-            kept = is_better(how, value, best.get())
-            value = code.select(kept, value, best.get())
-            place = code.select(kept, code.cast(place, "i64") + code.splat(k, width), at.get())
+            is_best = is_better(how, value, best.get())
+            value = code.select(is_best, value, best.get())
+            place = code.select(is_best, code.cast(place, "i64") + code.splat(k, width), at.get())
             put(k, value, place)
             best.set(code.shuffle(value, value, [width - 1] * width))
             at.set(code.shuffle(place, place, [width - 1] * width))
@@ -182,15 +199,9 @@ def extremes_of_row(
         extremes_of_row(code, how, letter, x, values, indices, n, width // 4)
 
     def singly() -> None:
-        first = read(code, letter, x, 0)
-        best, at = code.variable(first.kind, first), code.variable("i64", 0)
-        with code.loop(0, n) as k:
-            value, old = read(code, letter, x, k), best.get()
-            better = is_better(how, value, old)
-            best.set(code.select(better, value, old))
-            at.set(code.select(better, k, at.get()))
-            write(code, letter, best.get(), values, k)
-            code.store(at.get(), indices, k)
+        kind = STORED[letter][0]
+        arrays = (kind, x), (kind, values), ("i64", indices)
+        extremes_one_by_one(code, how, letter, n, lambda k: [code.at(each, array, k) for each, array in arrays])
 
     if width < 4:
         singly()
