@@ -167,51 +167,63 @@ def _walk(task: Task, several_gpus: bool) -> dict[tuple, Any]:  # noqa: C901  (t
     captures_leaves = requested is not None and not task.fill
     parts: dict[Any, Any] = {}  # see `add_to_part`
     for node in task.order:
-        leaf = node.__class__ is not Node and isinstance(node, Tensor)
-        own = leaf and not captures_leaves and alone(pending, node)
-        g = pending.pop(node, None)
-        if several_gpus and g is not None:
-            _make_current(g)
-        if leaf:
-            if g is not None:
-                if node._hooks:
-                    g, own = run_hooks(node._hooks, g, graph), False
-                if captures_leaves:
-                    captured[(node, 0)] = g
-                elif node._node_hooks is None:
-                    accumulate(node, g, own)
-                else:
-                    node._node_hooks.accumulate(node, g, graph)
-            continue
-        slots = [g] if node.outs is None else g or [None] * len(node.outs)
-        hooks, before = node.hooks, slots
-        if hooks is not None:
-            slots = hooks.pass_through(slots, graph)
-        if runs is not None:
-            # As in PyTorch, hooks change a captured gradient only if the node does not run.
-            gradients = before if runs[node] else slots
-            captured.update({(node, k): g for k, g in enumerate(gradients) if (node, k) in requested})
-            if not runs[node]:
+        hooks = results = None
+        if replaces and node.__class__ is Node and node.hooks is None and (short := node.backward_plan.short):
+            g = pending.get(node)
+            if g.__class__ is ndarray and g.nbytes < IN_PLACE and (results := short(node, g)) is not None:
+                del pending[node]
+        if results is None:
+            leaf = node.__class__ is not Node and isinstance(node, Tensor)
+            own = leaf and not captures_leaves and alone(pending, node)
+            g = pending.pop(node, None)
+            if several_gpus and g is not None:
+                _make_current(g)
+            if leaf:
+                if g is not None:
+                    if node._hooks:
+                        g, own = run_hooks(node._hooks, g, graph), False
+                    if captures_leaves:
+                        captured[(node, 0)] = g
+                    elif node._node_hooks is None:
+                        accumulate(node, g, own)
+                    else:
+                        node._node_hooks.accumulate(node, g, graph)
                 continue
-        if hooks is not None and hooks.pre:
-            slots = hooks.before(slots, graph)
-        if slots[0] is None and all(g is None for g in slots):
-            continue
-        if replaces and node.__class__ is Node and hooks is None and node.backward_plan.op.part is not None and (
-            add_to_part(node, g, pending, parts)
-        ):  # fmt: skip
-            continue
-        if anomaly is not None:
-            results = anomaly.run(node, slots, graph)
-        elif runs is not None and node.__class__ is Node:
-            results = node.run(slots, graph, runs)
-        elif replaces and g.__class__ is ndarray and g.nbytes >= IN_PLACE and node.__class__ is Node and hooks is None:
-            # `g` and `slots` refer to the gradient.
-            results = node.run(slots, graph, None, node.backward_plan.in_place and unshared(slots, 0, 2))
-        elif keep or node.__class__ is Node:
-            results = node.run(slots, graph)
-        else:
-            results = node.run_last(slots, graph)
+            slots = [g] if node.outs is None else g or [None] * len(node.outs)
+            hooks, before = node.hooks, slots
+            if hooks is not None:
+                slots = hooks.pass_through(slots, graph)
+            if runs is not None:
+                # As in PyTorch, hooks change a captured gradient only if the node does not run.
+                gradients = before if runs[node] else slots
+                captured.update({(node, k): g for k, g in enumerate(gradients) if (node, k) in requested})
+                if not runs[node]:
+                    continue
+            if hooks is not None and hooks.pre:
+                slots = hooks.before(slots, graph)
+            if slots[0] is None and all(g is None for g in slots):
+                continue
+            if replaces and node.__class__ is Node and hooks is None and node.backward_plan.op.part is not None and (
+                add_to_part(node, g, pending, parts)
+            ):  # fmt: skip
+                continue
+            if anomaly is not None:
+                results = anomaly.run(node, slots, graph)
+            elif runs is not None and node.__class__ is Node:
+                results = node.run(slots, graph, runs)
+            elif (
+                replaces
+                and g.__class__ is ndarray
+                and g.nbytes >= IN_PLACE
+                and node.__class__ is Node
+                and hooks is None
+            ):
+                # `g` and `slots` refer to the gradient.
+                results = node.run(slots, graph, None, node.backward_plan.in_place and unshared(slots, 0, 2))
+            elif keep or node.__class__ is Node:
+                results = node.run(slots, graph)
+            else:
+                results = node.run_last(slots, graph)
         if hooks is not None and hooks.post:
             results = hooks.after(results, slots, graph)
         if not keep:

@@ -34,6 +34,7 @@ _new = object.__new__
 NUMBERS = (bool, int, float, complex, type(None))
 NOTHING: dict[str, Any] = {}
 MOST_SUMS = 1000
+RUNS = 100  # of nodes of a plan, after which the next ones take its short form
 PLAIN = (list, tuple)  # of what nodes save, unless hooks pack it
 
 
@@ -51,7 +52,7 @@ class BackwardPlan:
     __slots__ = ("op", "names", "keep", "keep_operands", "keep_outputs",
                  "fold", "named", "calls", "fast_calls", "fast", "broadcasts", "multiple_outputs",
                  "variadic", "needs_shapes", "needs_dtypes", "widens", "wide_scalars", "has_rule", "numbers", "dtype",
-                 "in_place", "prepare", "gpu_calls")  # fmt: skip
+                 "in_place", "prepare", "gpu_calls", "short", "runs")  # fmt: skip
 
     def __init__(self, op: Op, mask: int, count: int, low: Any = None, nowhere: int = 0, kinds: tuple = ()):
         nowhere = nowhere if len(op.rules) > 1 else 0  # a single rule keeps and runs, as in PyTorch
@@ -69,7 +70,57 @@ class BackwardPlan:
         rules = list(dict.fromkeys(op.rules[self.names[i]] for i in needed if self.names[i] in op.rules))
         params = list(dict.fromkeys(p for rule in rules for p in (*rule.params, *(rule.fast_params or ()))))
         saved = self._choose_saved(params, nowhere)
-        self._make_calls(rules, self._make_getters(params, saved), needed, low)
+        order = self._make_getters(params, saved)
+        self._make_calls(rules, order, needed, low)
+        # `short(node, g)`: the results of `Node.run` for a small gradient on the CPU, None where that is to give them; False:
+        # always. To write its code takes as long as it saves in some hundred runs.
+        self.short: Any = partial(self._counted, rules, order) if self._has_short_form(order) else False
+        self.runs = 0
+
+    def _has_short_form(self, order: list[str]) -> bool:
+        """Whether no more belongs to a run than what `_short_form` writes."""
+        op = self.op
+        if not (self.fast and self.fast_calls) or self.widens or self.variadic or self.multiple_outputs:
+            return False
+        return not (op.recomputed or op.part or any(name.startswith("g_") for name in order))
+
+    def _counted(self, rules: list[Rule], order: list[str], node: Node, g: ndarray) -> None:
+        """`short` of the first runs."""
+        self.runs += 1
+        if self.runs >= RUNS:
+            self.short = self._short_form(rules, order)
+
+    def _short_form(self, rules: list[Rule], order: list[str]) -> Callable[[Node, ndarray], list | None]:
+        """`Node.run` written out for this plan."""
+        count = 4 + len(self.keep)
+        values = {name: f"a{k}" for k, name in enumerate(order[4:count])} | {"g": "g", "xp": "np"}
+        values |= {name: f"get_{name}(node, None)" for name in order[count:]}
+        scope: dict[str, Any] = {f"get_{name}": get for name, get in zip(order[count:], self.named, strict=True)}
+        scope |= {"np": np, "sum_to": sum_to, "Saved": list if self.keep else tuple}
+        lines = ["saved = node.saved"]  # by a hook, it is of another class
+        lines.append(f"if saved.__class__ is not Saved{' or node.call' * (self.prepare is not None)}: return None")
+        for k in range(len(self.keep)):
+            lines.append(f"a{k}, storage, version = saved[{k}]")
+            lines.append("if storage is not None and storage.version != version: return None")
+        params = {rule.fast: rule.fast_params for rule in rules}
+        results = ["None"] * len(self.names)
+        for k, (function, _, at, needs) in enumerate(self.fast_calls):
+            scope |= {f"rule{k}": function, f"needs{k}": needs}
+            arguments = ", ".join(f"needs{k}" if p == "needs" else values[p] for p in params[function] or ())
+            for i in (at,) if needs is None else at:
+                if i is not None:
+                    results[i] = f"r{i}"
+            targets = f"r{at}" if needs is None else "".join("_, " if i is None else f"r{i}, " for i in at)
+            lines.append(f"{targets} = rule{k}({arguments})")
+        if self.broadcasts:
+            lines.append("shapes = node.shapes")
+            for i, r in enumerate(results):
+                if r != "None":
+                    lines.append(f"if shapes is not None and {r} is not None and {r}.shape != shapes[{i}]:")
+                    lines.append(f"    {r} = sum_to({r}, shapes[{i}])")
+        lines.append(f"return [{', '.join(results)}]")
+        exec("def short(node, g):\n    " + "\n    ".join(lines), scope)
+        return scope["short"]
 
     def _choose_saved(self, params: list[str], nowhere: int) -> list[str]:
         """Choose the operands and outputs that a node saves: those that a rule's parameters name. Returns their names."""

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tdt
+from tdt.autograd import _node
 from tdt.autograd._node import Node, sum_to
 from tdt.autograd._op import op
 from tdt.autograd._op_table import OPS
@@ -424,3 +425,26 @@ def test_the_gradient_of_a_broadcast_operand_has_the_same_bits_in_every_call(who
     for found in later:
         assert type(found) is np.ndarray and found.shape == part and found.dtype == g.dtype
         assert found.tobytes() == first.tobytes()
+
+
+def test_nodes_that_run_often_give_the_same_gradients_and_check_what_they_saved(monkeypatch):
+    monkeypatch.setattr(_node, "RUNS", 2)
+    x, w, b = (tdt.randn(n, requires_grad=True) for n in ((4, 3), (3, 3), (3,)))
+
+    def loss(write=False):
+        y = (x.tanh() @ w) * b
+        z = (y / (b * b + 1)).sum(1).exp()
+        if write:
+            y.add_(1)
+            z.mul_(2)
+        return z.mean()
+
+    first, *later = [tdt.autograd.grad(loss(), (x, w, b)) for _ in range(5)]
+    for grads in later:
+        assert all(tdt.equal(g, expected) for g, expected in zip(grads, first, strict=True))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss(write=True).backward()
+    last = loss()
+    last.backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        last.backward()
