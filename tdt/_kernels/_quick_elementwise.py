@@ -38,7 +38,9 @@ RECORD = 2  # words of an operand: the address of its dtype, the bytes of an ele
 MOST_DIMS = 8
 
 
-def quick_elementwise(ufunc: Callable, loops: int, kinds: Sequence[np.dtype]) -> Callable:
+def quick_elementwise(
+    ufunc: Callable, loops: int, kinds: Sequence[np.dtype], otherwise: Callable | None = None
+) -> Callable:
     """The function that calls an elementwise ufunc with one result, for arrays that broadcast.
 
     A new result's dimensions are in the order that `tdt._backend.layout.in_order` gives.
@@ -48,10 +50,11 @@ def quick_elementwise(ufunc: Callable, loops: int, kinds: Sequence[np.dtype]) ->
     Args:
         loops: the address of its `_emit_loops.LOOPS`.
         kinds: types of the operands, the result's at last.
+        otherwise: computes what the function does not take; None: the ufunc.
     """
     if len(kinds) > MOST_OPERANDS:
-        return ufunc
-    ordered = _in_order(ufunc)
+        return otherwise or ufunc
+    ordered = _in_order(otherwise or ufunc, len(kinds) - 1)
     _alive.append(ordered)
     words = [*ufunc_words(ordered, loops, 0), len(kinds) - 1, 0, kinds[-1].num, kinds[-1].itemsize]
     for kind in kinds:
@@ -62,12 +65,12 @@ def quick_elementwise(ufunc: Callable, loops: int, kinds: Sequence[np.dtype]) ->
 _alive: list[Callable] = []  # whose addresses are in the bytes of built-in functions
 
 
-def _in_order(ufunc: Callable) -> Callable:
+def _in_order(ufunc: Callable, inputs: int) -> Callable:
     """The ufunc for what its built-in function does not take."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         result = ufunc(*args, **kwargs)
-        return result if kwargs or len(args) > ufunc.nin else in_order(np, result, [*args])  # type: ignore[attr-defined]
+        return result if kwargs or len(args) > inputs else in_order(np, result, [*args])
 
     return call
 

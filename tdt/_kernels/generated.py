@@ -53,14 +53,14 @@ class Function:
     """A formula's machine code for some storage types.
 
     Attributes:
-        ufunc: as NumPy calls it; `quick`: for arrays alone, without NumPy where it can.
+        ufunc: as NumPy calls it; `quick`: for arrays alone, without NumPy where it can; `small`: the same for bfloat16 as such.
         entry: as the pool calls it; `rows`: for arrays that are broadcast.
         output: the type of the results, uint16 for bfloat16.
         grain: blocks that a thread should at least have.
         as_words: whether arrays of bfloat16 are given as uint16, since NumPy has no loops for them.
     """
 
-    __slots__ = ("ufunc", "quick", "entry", "rows", "grain", "name", "output", "as_words", "bfloat16_out")
+    __slots__ = ("ufunc", "quick", "small", "entry", "rows", "grain", "name", "output", "as_words", "bfloat16_out")
 
     def __init__(self, name: str, loop: int, loops: int, entry: int, rows: int, types: str, output: Expression):
         """loop, loops, entry, rows: addresses of machine code."""
@@ -70,6 +70,10 @@ class Function:
         self.entry, self.rows = (entry_at(at, letters_of(n, len(types))) for at, n in ((entry, 1), (rows, HEAD)))
         self.quick = quick_elementwise(ufunc, loops, [STORED[letter] for letter in types])
         self.as_words, self.bfloat16_out = "E" in types, types[-1] == "E"
+        self.small = self.quick
+        if self.as_words:
+            kinds = [BFLOAT16 if letter == "E" else STORED[letter] for letter in types]
+            self.small = quick_elementwise(ufunc, loops, kinds, self._on_words)
 
     def run(self, operands: Sequence[Any], out: np.ndarray | None = None) -> Any:
         """The result for arrays of the types that the function is for, by all threads if there are many elements."""
@@ -79,11 +83,6 @@ class Function:
                 words = self._run(operands, None if out is None else out.view(WORD))
                 return out if out is not None else np.asarray(words).view(BFLOAT16)
         return self._run(operands, out)
-
-    @property
-    def small(self) -> Callable[..., np.ndarray]:
-        """The function on one thread."""
-        return self._on_words if self.as_words else self.quick
 
     def _on_words(self, *operands: np.ndarray) -> Any:
         count = len(operands) - 1
@@ -343,16 +342,8 @@ def conversion(source: np.dtype, target: np.dtype) -> Callable[[np.ndarray], np.
     function = _compiled("convert", f"convert-{types}", Expression("input", 0), types)
     if function is None:  # this processor cannot
         return lambda x: x.astype(target)
-    run, ufunc = function.run, function.ufunc
-    words = types[0] == "E"
-
-    def convert(x: np.ndarray) -> Any:
-        if x.size >= THREADS.elementwise:
-            return run((x,))
-        result = ufunc(x.view(WORD) if words else x)
-        return result.view(BFLOAT16) if function.bfloat16_out else result
-
-    return convert
+    run, small = function.run, function.small
+    return lambda x: small(x) if x.size < THREADS.elementwise else run((x,))
 
 
 def _key(operand: Any) -> Any:
