@@ -107,6 +107,26 @@ def test_a_result_has_pytorchs_dtype(code: str, dtype: str, theirs: dict[str, An
         np.testing.assert_allclose(values, expected, rtol=0.04, atol=0.02)
 
 
+@pytest.mark.parametrize("grad", [True, False])
+def test_repeated_calls_have_the_bits_of_the_first_one(grad: bool):
+    """Within a block and outside of it by turns, so that a call is not repeated as one of the other kind."""
+    known = OURS | {name: OURS[name].clone().requires_grad_(grad) for name in ("x", "xb", "im", "b3")}
+    for code in CASES.replace("\n", "|").split("|"):
+        if "F." not in code:  # functions whose calls are remembered
+            continue
+        found: dict[bool, Any] = {}
+        for turn in range(10):
+            within = turn % 2 == 0
+            with autocast("cpu", enabled=within), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    value = eval(code.strip(), dict(known))
+                    result = value.dtype, value.requires_grad, value.detach().numpy().tobytes()
+                except (RuntimeError, ValueError) as error:
+                    result = type(error)
+            assert found.setdefault(within, result) == result, code
+
+
 def test_training_in_bfloat16_follows_pytorch():
     torch = require_torch()
     losses = []

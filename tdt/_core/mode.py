@@ -42,6 +42,12 @@ class State(threading.local):
 state = State()
 
 
+def uncast_record() -> bool | None:
+    """`fast_record`, and where the only handler is autocast that of the ops that it leaves as they are."""
+    record = state.fast_record
+    return state.uncast_record if record is None and not state.inference else record
+
+
 def values_read(what: str) -> None:
     """Tell a recording that Python code reads the values of a tensor, on which what follows may depend."""
     if state.recording is not None:

@@ -357,11 +357,17 @@ def mixed_matrices(arrays: Sequence[Any], attributes: dict) -> bool:
     return SWITCHES.kernels and a.dtype in kinds and b.dtype in kinds and min(a.ndim, b.ndim) > 1 and vectors_of_eight()
 
 
-def bfloat16_instructions() -> str:
-    """Those that products of bfloat16 run on, as `_dots.available` names them."""
+@functools.cache
+def _instructions() -> Any:
+    """The module `_dots`, which is loaded when it is first asked for."""
     from tdt._kernels import _dots
 
-    return _dots.available()
+    return _dots
+
+
+def bfloat16_instructions() -> str:
+    """Those that products of bfloat16 run on, as `_dots.available` names them."""
+    return _instructions().available()
 
 
 def multiplies_bfloat16() -> bool:

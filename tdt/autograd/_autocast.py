@@ -20,7 +20,7 @@ from tdt._core.mode import _Mode, state
 from tdt._core.tensor import LEAF, Tensor
 from tdt._core.wrapping import wraps
 from tdt._kernels import multiplies_bfloat16
-from tdt.autograd._dispatch import apply
+from tdt.autograd._dispatch import apply, unary
 from tdt.autograd._op_table import OPS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,24 +34,41 @@ class Casting:
     Attributes:
         dtypes: target dtype by device type.
         below: the next handler, usually None.
-        casts: by the number of a leaf that requires grad: (the leaf, its version, the cast); None without a cache.
+        casts: by the number of a leaf that requires grad, and the grad mode: (the leaf, its version, the cast); None without a
+            cache.
         alone: whether there is no other handler, so that ops without a policy need not come here.
+        kind: the dtypes, as part of a key.
     """
 
-    def __init__(self, dtypes: dict[str, _dtype.dtype], below: Any, casts: dict[int, tuple] | None = None) -> None:
+    def __init__(self, dtypes: dict[str, _dtype.dtype], below: Any, casts: dict[tuple, tuple] | None = None) -> None:
         self.dtypes, self.below, self.casts = dtypes, below, casts
         self.alone = below is None
+        self.kind = ("autocast", *sorted((device, dtype.name) for device, dtype in dtypes.items()))
+
+    def over(self, below: Any) -> Casting:
+        """The same above another handler."""
+        return Casting(self.dtypes, below, self.casts)
 
     def __call__(self, op: Any, operands: tuple, attributes: dict, target: Any) -> Any:
+        # A tensor that is written in place keeps its dtype.
+        operands = self.operands_for(op, operands) if target is None else operands
+        return self.without(apply, op, operands, attributes, target)
+
+    def without(self, function: Callable[..., Any], *args: Any) -> Any:
+        """function(*args), whose ops are not cast."""
         handler, fast_record = state.handler, state.fast_record
         state.handler = self.below
         state.fast_record = None if state.inference or self.below is not None else state.grad
         try:
-            # A tensor that is written in place keeps its dtype.
-            operands = self.operands_for(op, operands) if target is None else operands
-            return apply(op, operands, attributes, target)
+            return function(*args)
         finally:
             state.handler, state.fast_record = handler, fast_record
+
+    def called(self, function: Callable[..., Any], op: Any, *operands: Any) -> Any:
+        """`function` of the operands of its op, cast; None where they do not have one dtype then."""
+        operands = self.operands_for(op, operands)
+        kinds = {x._a.dtype if isinstance(x, Tensor) else x for x in operands if x is not None}
+        return self.without(function, *operands) if len(kinds) == 1 else None
 
     def operands_for(self, op: Any, operands: tuple) -> tuple:
         """The operands of an op, cast as its record says."""
@@ -60,16 +77,15 @@ class Casting:
             return operands
         if kind == "lower" and op.float32_weights and self._keeps(operands[1:]):
             return self._lowered(operands[0]), *operands[1:]
-        return tuple(map(self.caster(kind), operands))
+        cast = self.caster(kind)
+        return tuple([cast(x) for x in operands])
 
     def _keeps(self, weights: tuple) -> bool:
         """Whether weights stay float32: a processor without instructions for bfloat16 would convert them back."""
-        return (
-            self.dtypes.get("cpu") is _dtype.bfloat16
-            and all(
-                w is None or (getattr(w, "_a", w).__class__ is np.ndarray and w._a.dtype == np.float32) for w in weights
-            )
-            and not multiplies_bfloat16()
+        if self.dtypes.get("cpu") is not _dtype.bfloat16 or multiplies_bfloat16():
+            return False
+        return all(
+            w is None or (getattr(w, "_a", w).__class__ is np.ndarray and w._a.dtype == np.float32) for w in weights
         )
 
     def caster(self, kind: str) -> Callable[[Any], Any]:
@@ -77,16 +93,19 @@ class Casting:
         return self._lowered if kind == "lower" else self._widened if kind == "float32" else lambda x: x
 
     def _lowered(self, x: Any) -> Any:
-        dtype = self.dtypes.get(x.device.type) if isinstance(x, Tensor) else None
-        other = dtype is not None and x._a.dtype in CAST and x._a.dtype != dtype.np
-        if not other:
+        if not isinstance(x, Tensor):
             return x
-        if self.casts is None or x._edge is not LEAF or x._view is not None or not state.grad or x._a.dtype in LOW:
+        a = x._a
+        dtype = self.dtypes.get("cpu" if a.__class__ is np.ndarray else x.device.type)
+        if dtype is None or a.dtype not in CAST or a.dtype == dtype.np:
+            return x
+        if self.casts is None or x._edge is not LEAF or x._view is not None or state.inference or a.dtype in LOW:
             return self._converted(x, dtype)
-        leaf, version, cast = self.casts.get(id(x), (None, 0, None))
+        key = id(x), state.grad
+        leaf, version, cast = self.casts.get(key, (None, 0, None))
         if leaf is not x or version != x._st.version or cast.dtype is not dtype:
             cast = self._converted(x, dtype)
-            self.casts[id(x)] = x, x._st.version, cast
+            self.casts[key] = x, x._st.version, cast
         return cast
 
     def _widened(self, x: Any) -> Any:
@@ -94,16 +113,20 @@ class Casting:
         return self._converted(x, _dtype.float32) if low else x
 
     def _converted(self, x: Tensor, dtype: Any) -> Any:
-        if state.handler is None:
-            return OPS["convert"](x, dtype=dtype)
-        with _Mode(handler=self.below):
-            return OPS["convert"](x, dtype=dtype)
+        return self.without(unary, OPS["convert"], x, {"dtype": dtype})
 
 
 def cast_for(kind: str, *operands: Any) -> tuple:
     """The operands, cast by the active autocast block ("lower" or "float32"); unchanged without one."""
     handler = state.handler
     return tuple(map(handler.caster(kind), operands)) if handler.__class__ is Casting else operands
+
+
+def called_below_autocast(function: Callable[..., Any], op: Any, *operands: Any) -> Any:
+    """`function` of the operands of its op, cast by the active autocast block, without this block; None where there is no block,
+    or operands of several dtypes are left."""
+    handler = state.handler
+    return handler.called(function, op, *operands) if handler.__class__ is Casting else None
 
 
 def cast_operands(op: Any, *operands: Any) -> tuple:

@@ -6,7 +6,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from tdt._core.dtype import ALL_DTYPES, FLOAT, FLOAT8
-from tdt._core.mode import state
+from tdt._core.mode import state, uncast_record
 from tdt._core.tensor import LEAF, Tensor, alias
 from tdt._kernels.programs_gpu import OutdatedProgramError
 from tdt.autograd._layouts import LayoutCall, Layouts, call_of
@@ -130,14 +130,14 @@ def record_results(
 ) -> tuple[Tensor, ...]:
     """Tensors around the results that a kernel has computed of its operands, recorded as a call of `op`.
 
-    For calls that no handler sees: `state.fast_record` is not None.
+    For calls that no handler sees, but autocast that leaves the op as it is: `uncast_record()` is not None.
 
     Args:
         arrays: the operands' arrays, of dtypes that the op takes as they are; None for an operand that is absent.
         attributes: all of them.
     """
     outs = tuple([alias(r, None) for r in results])
-    if state.fast_record:
+    if uncast_record():
         edges, mask, nowhere = edges_of(operands)
         if mask:
             plan = op.plans.get(types := tuple([NoneType if a is None else a.dtype for a in arrays]))

@@ -14,7 +14,7 @@ from tdt._core.calls import TENSOR_TYPES, refusing_bools, renamed_keywords
 from tdt._core.mode import INFERENCE, _replace, _set, state
 from tdt._core.tensor import Storage, Tensor, wrap
 from tdt._core.wrapping import wraps
-from tdt._kernels import chosen_for
+from tdt._kernels import chosen_for, narrow, widen
 from tdt._kernels._threads import THREADS
 from tdt.autograd._call_counts import CallCounts
 from tdt.autograd._dispatch import apply, number_key, ufunc_of
@@ -76,10 +76,13 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
                 copied = copy_into(target, called, args, named)
                 return function(*args, **kwargs) if copied is None else copied
             record = state.fast_record
-            if record is None and state.inference:
-                record = state.uncast_record
+            casting: Any = None
+            if record is None:
+                record, casting = state.uncast_record, state.handler
             if record is not None:
                 key: list[Any] = [*kwargs] if kwargs else []
+                if casting is not None:
+                    key.append(casting.kind)
                 arrays: list[Any] = []
                 recorded = False
                 for x in (*args, *kwargs.values()) if kwargs else args:
@@ -90,7 +93,7 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
                             key += a.dtype, a.shape, a.strides
                         elif a.__class__ is ndarray and a.size < THREADS.elementwise and a.flags.c_contiguous:
                             key.append(a.dtype)
-                        elif a.__class__ is _backend.GpuArray and record is not INFERENCE:
+                        elif a.__class__ is _backend.GpuArray and record is not INFERENCE and casting is None:
                             return on_gpu(args, kwargs)
                         else:
                             break
@@ -229,7 +232,8 @@ class _Call:
         elif by_shape and self.plan is not None and hasattr(op.forward, "prepare"):
             self.function = self._of_shape(arrays, recorded or whole)
         elif self.plan is not None and self.plan.low is not None:
-            pass  # computed in float32, and rounded once
+            if by_shape and op.lower is None:
+                self.function = self._of_shape(arrays, recorded or whole)
         elif op.elementwise and self.plan is not None and self.plan.fast_path and len(self.places) == len(operands):
             if getattr(op.forward, "prepares_all_shapes", False):
                 self.function = op.forward.prepare(*arrays, **self.attributes, recorded=recorded)
@@ -246,34 +250,42 @@ class _Call:
         op, count = self.op, len(self.places)
         if self.plan.by_rank is not None:
             self.plan = self.plan.by_rank[ranks_of(arrays)]
-        if self.plan.casts is not None or self.plan.low is not None or op.view or op.sparse:
+        if self.plan.casts is not None or op.view or op.sparse:
             return None
         if (op.variadic or op.random) and not hasattr(op.forward, "prepare"):
             return None
         large = not recorded and getattr(op.forward, "prepares_large", False)
         if not large and not all(arrays[k].size < THREADS.elementwise for k in self.places):
             return None
-        contiguous = all(arrays[k].flags.c_contiguous for k in self.places)
-        kernel = chosen_for(op.kernels, arrays, self.attributes) if op.kernels else None
-        for forward in (op.forward, kernel):
-            prepare = getattr(forward, "prepare", None)
-            if prepare is not None and (contiguous or getattr(forward, "prepares_strided", False)):
-                compute = prepare(*arrays, **self.attributes, recorded=recorded)
-                if compute is not None:
-                    self.several = self.several and recorded
-                    break
-        else:
-            compute = functools.partial(kernel or functools.partial(op.forward, np), **self.attributes)
-            if op.lay is not None and not contiguous:
-                return None
-            if op.packed:
-                compute = _packing(compute)
+        if self.plan.low is None or op.half:
+            compute = self._computed(arrays, recorded)
+        elif (compute := self._computed(widen(arrays), recorded)) is not None:
+            compute = _rounding(compute, len(op.outputs), self.plan.low)
+        if compute is None:
+            return None
         if count == len(arrays):
             return compute
         if self.tail is not None:
             tail = self.tail
             return lambda *tensors: compute(*tensors, *tail)
         return lambda *tensors: compute(*self._among_constants(tensors))
+
+    def _computed(self, arrays: list[Any], recorded: bool) -> Callable[..., Any] | None:
+        """The kernel or forward of the op for operands like these; several results if `recorded`."""
+        op = self.op
+        contiguous = all(arrays[k].flags.c_contiguous for k in self.places)
+        kernel = chosen_for(op.kernels, arrays, self.attributes) if op.kernels else None
+        for forward in (op.forward, kernel):
+            prepare = getattr(forward, "prepare", None)
+            if prepare is not None and (contiguous or getattr(forward, "prepares_strided", False)):
+                compute: Callable[..., Any] | None = prepare(*arrays, **self.attributes, recorded=recorded)
+                if compute is not None:
+                    self.several = self.several and recorded
+                    return compute
+        compute = functools.partial(kernel or functools.partial(op.forward, np), **self.attributes)
+        if op.lay is not None and not contiguous:
+            return None
+        return _packing(compute) if op.packed else compute
 
     def record(self, out: Tensor, arrays: Sequence[Any], args: tuple, rest: Sequence[Any]) -> bool:
         """Record the call; False if a tensor is a view made without a graph, which `apply` treats, or the label is unknown."""
@@ -323,6 +335,18 @@ def _packing(compute: Callable[..., Any]) -> Callable[..., Any]:
     return packing
 
 
+def _rounding(compute: Callable[..., Any], count: int, low: Any) -> Callable[..., Any]:
+    """`compute`, of half precision in float32; its first `count` results are rounded once."""
+
+    def rounding(*arrays: Any) -> Any:
+        results = compute(*widen(arrays))
+        if results.__class__ is not tuple:
+            return narrow(results, low)
+        return *narrow(results[:count], low), *results[count:]
+
+    return rounding
+
+
 class _Watch:
     """Runs ops as usual, and notes them."""
 
@@ -330,18 +354,20 @@ class _Watch:
         self.ops: list[tuple] = []
 
     def __enter__(self) -> _Watch:
-        self.before = _replace({"handler": self.handle})
+        casting: Any = state.handler  # autocast alone, whose casts are noted as well
+        self.within = {"handler": casting and casting.below}
+        self.before = _replace({"handler": casting.over(self.handle) if casting else self.handle})
         return self
 
     def __exit__(self, *error: object) -> None:
         _set(self.before)
 
     def handle(self, op: Op, operands: tuple, attributes: dict, target: Any) -> Any:
-        _set(self.before)
+        before = _replace(self.within)
         try:
             result = apply(op, operands, attributes, target)
         finally:
-            _replace({"handler": self.handle})
+            _set(before)
         self.ops.append((op, operands, attributes, result))
         return result
 

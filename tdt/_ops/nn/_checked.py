@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor, wrap
-from tdt._kernels import UFUNCS, ByShape
+from tdt._kernels import LOWER, UFUNCS, ByShape, enabled
 from tdt._ops._common import at_once
 from tdt.autograd._record import record_results
 
@@ -24,12 +24,13 @@ class CheckedCalls:
 
     Args:
         kernels: of the op, chosen by shape; what they prepare for calls of these shapes is saved, see `prepares`.
+        of_half: gives what computes calls of half precision, from the arrays and attributes of one.
     """
 
-    __slots__ = ("kernels", "found")
+    __slots__ = ("kernels", "of_half", "found")
 
-    def __init__(self, kernels: ByShape):
-        self.kernels = kernels
+    def __init__(self, kernels: ByShape, of_half: Callable[[tuple, dict[str, Any]], Callable[..., Any]] | None = None):
+        self.kernels, self.of_half = kernels, of_half
         self.found: dict[tuple, tuple[Callable[..., Any], dict[str, Any]]] = {}
         UFUNCS.append(self.found)
 
@@ -44,7 +45,7 @@ class CheckedCalls:
         x, w = input._a, weight._a
         if groups.__class__ is not int or x.ndim != nd + 2:
             return None
-        if not at_once(input, weight, bias):
+        if state.fast_record is None or not at_once(input, weight, bias):  # autocast casts the operands
             return None
         for size in sizes:
             if size.__class__ is not int and (size.__class__ is not tuple or not INTS.issuperset(map(type, size))):
@@ -72,6 +73,10 @@ class CheckedCalls:
         if len(self.found) >= MOST:
             self.found.clear()
         arrays = input._a, weight._a, None if bias is None else bias._a
+        if arrays[0].dtype in LOWER and enabled():
+            if self.of_half is not None:
+                self.found[key] = self.of_half(arrays, attributes), attributes
+            return
         kernel = self.kernels.first(arrays, attributes)
         if kernel is not None:
             prepare = getattr(kernel.function, "prepare", None)

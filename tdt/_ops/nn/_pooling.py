@@ -7,6 +7,7 @@ from typing import Any
 
 from tdt._backend.layout import empty_output
 from tdt._backend.windows import output_sizes
+from tdt._core.mode import state
 from tdt._core.tensor import Tensor
 from tdt._ops._common import at_once
 from tdt._ops.nn._windows import tuple_of
@@ -86,7 +87,7 @@ def plain_windows(nd: int, input: Any, kernel: Any, stride: Any, padding: Any, d
                   ceil_mode: bool) -> dict[str, Any] | None:  # fmt: skip
     """The attributes of a pooling of a batch by `record_results`; None where arguments have to be checked first."""
     try:
-        if not at_once(input) or input._a.ndim != nd + 2:
+        if not at_once(input) or input._a.ndim != nd + 2 or (nd == 3 and state.fast_record is None):
             return None
         return _windows(nd, input._a.shape, kernel, stride, padding, dilation, ceil_mode)
     except (AttributeError, TypeError):  # no tensor, or lists

@@ -14,7 +14,7 @@ from tdt import _backend, _kernels
 from tdt._backend.layout import output_is_channels_last
 from tdt._backend.waiting import repeatable
 from tdt._core.dtype import FLOATING, bfloat16, check_category, float16, float32
-from tdt._core.mode import no_grad, state
+from tdt._core.mode import no_grad, state, uncast_record
 from tdt._core.tensor import Tensor, wrap
 from tdt._kernels import (
     LOWER,
@@ -280,7 +280,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
             return out
     if training and running_mean is None is running_var:
         return _by_batch_alone(input, weight, bias, eps)
-    if training and _moves_at_once(input, running_mean, running_var):
+    if training and _moves_at_once(input, running_mean, running_var, weight, bias):
         out, mean, _, var = _results_by_batch(input, weight, bias, eps)
         moved = running_mean._a, mean._a, running_var._a, var._a  # type: ignore[union-attr]
         _MOVING_AVERAGES(*moved, momentum)
@@ -303,13 +303,16 @@ def _results_by_batch(input: Tensor, weight: Tensor | None, bias: Tensor | None,
     return _batch_norm(in_output_format(input), weight, bias, eps=eps)
 
 
-def _moves_at_once(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None) -> bool:
-    """Whether one kernel may move both running statistics of a float32 input's channels, and no handler sees it."""
+def _moves_at_once(
+    input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None, bias: Tensor | None
+) -> bool:
+    """Whether one kernel may move both running statistics of an input's channels, all but the input in float32, and no handler
+    sees it."""
     x = input._a
     if (
-        state.fast_record is None
+        uncast_record() is None
         or x.__class__ is not np.ndarray
-        or x.dtype is not float32.np
+        or (x.dtype is not float32.np and not (x.dtype in LOWER and plain_with_float32(input, weight, bias)))
         or x.ndim < 2
         or not x.size
     ):
@@ -318,7 +321,7 @@ def _moves_at_once(input: Tensor, running_mean: Tensor | None, running_var: Tens
         if (
             running is None
             or not is_plain(running)
-            or running._a.dtype is not x.dtype
+            or running._a.dtype is not float32.np
             or running._a.shape != x.shape[1:2]
         ):
             return False

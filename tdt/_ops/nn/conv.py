@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from tdt._backend.waiting import repeatable
 from tdt._backend.windows import output_sizes
 from tdt._core.calls import front
 from tdt._core.dtype import FLOATING_AND_COMPLEX, NUMBERS, bfloat16, float32, int64, of
+from tdt._core.mode import state
 from tdt._core.tensor import Tensor
 from tdt._kernels import (
     LOWER,
@@ -52,7 +54,7 @@ from tdt._ops.nn._windows import (
     tuple_of,
 )
 from tdt._ops.nn.pad import pad
-from tdt.autograd._autocast import cast_operands, casts_on
+from tdt.autograd._autocast import called_below_autocast, cast_operands, casts_on
 from tdt.autograd._dispatch import apply
 from tdt.autograd._layouts import Layouts
 from tdt.autograd._op import op
@@ -102,13 +104,30 @@ OF_PAIRS = {name: (kernel(f"bfloat16_conv_cpu:{name}", large_pair_convolution), 
 def _in_half_precision(op: Any, xp: Any, arrays: tuple, attributes: dict) -> Any:
     """A convolution of half-precision arrays: by a kernel for them, else in float32, rounded."""
     result = _by_pairs(op, xp, arrays, attributes)
-    if result is not None:
-        return result
+    return _in_float32(op, xp, arrays, attributes)(*arrays) if result is None else result
+
+
+def _in_float32(op: Any, xp: Any, arrays: tuple, attributes: dict) -> Callable[..., Any]:
+    """What computes a convolution of half-precision arrays like these in float32, and rounds it."""
+    low = arrays[0].dtype
     if xp is np and (fast := _reading_bfloat16(op, xp, arrays, attributes)):
-        return narrow(fast(arrays[0], *widen(arrays[1:]), **attributes), arrays[0].dtype)
-    wide = widen(arrays)
-    function = chosen(op.kernels, xp, *wide, **attributes)
-    return narrow(function(*wide, **attributes) if function else op.forward(xp, *wide, **attributes), arrays[0].dtype)
+        return lambda x, *others: narrow(fast(x, *widen(others), **attributes), low)
+    function = chosen(op.kernels, xp, *widen(arrays), **attributes) or functools.partial(op.forward, xp)
+    return lambda *arrays: narrow(function(*widen(arrays), **attributes), low)
+
+
+def _of_half_precision(arrays: tuple, attributes: dict) -> Callable[..., Any]:
+    """What computes `conv` of half-precision arrays like these."""
+    in_float32 = _in_float32(conv, np, arrays, attributes)
+    by_pairs = chosen(OF_PAIRS["conv"], np, *arrays, **attributes)
+    if by_pairs is None:
+        return in_float32
+
+    def compute(*arrays: Any) -> Any:
+        result = by_pairs(*arrays, **attributes)
+        return in_float32(*arrays) if result is None else result
+
+    return compute
 
 
 def _by_pairs(op: Any, xp: Any, arrays: tuple, attributes: dict) -> Any:
@@ -135,7 +154,7 @@ def _blank(shape: tuple[int, ...]) -> np.ndarray:
 
 
 FORWARD, INPUT_GRAD = _kernels("conv"), _kernels("conv_input_grad")
-CHECKED, ON_GPU = CheckedCalls(FORWARD), Layouts()
+CHECKED, ON_GPU = CheckedCalls(FORWARD, _of_half_precision), Layouts()
 
 
 @op(
@@ -416,6 +435,12 @@ def _conv_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | N
     for value, what in ((input, "input"), (weight, "weight")):
         if not isinstance(value, Tensor):
             raise TypeError(f"{name}(): argument '{what}' must be Tensor, not {type(value).__name__}")
+    if state.fast_record is None:
+        function = functools.partial(
+            _conv_nd, name, nd, stride=stride, padding=padding, dilation=dilation, groups=groups
+        )
+        if (result := called_below_autocast(function, conv, input, weight, bias)) is not None:
+            return result
     call, argument = None, input
     if input._a.__class__ is not np.ndarray:
         how = {"nd": nd, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}

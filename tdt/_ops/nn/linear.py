@@ -12,7 +12,7 @@ from tdt._core.mode import state
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.elementwise.arithmetic import add
-from tdt.autograd._autocast import autocast, cast_operands, casts_on
+from tdt.autograd._autocast import autocast, called_below_autocast, cast_operands, casts_on
 from tdt.autograd._dispatch import ternary
 from tdt.autograd._fast_path import wrapped
 from tdt.autograd._node_names import ranks
@@ -109,6 +109,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     """
     if _linear.layouts and out is None:
         result, _ = repeated(_linear, (input, weight, bias), {})
+        if result is not None:
+            return result
+    if state.fast_record is None and out is None:
+        result = called_below_autocast(linear, _linear, input, weight, bias)
         if result is not None:
             return result
     try:
