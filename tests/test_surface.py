@@ -6,6 +6,7 @@ import ast
 import doctest
 import importlib
 import inspect
+import linecache
 import re
 import runpy
 import subprocess
@@ -119,7 +120,8 @@ def examples(module: ModuleType) -> list[doctest.DocTest]:
     finder = doctest.DocTestFinder(exclude_empty=True)
     names = {"__name__": "__main__"}
     objects = {module.__name__: module.__doc__ or "", **documented(module)}
-    return [test for name, value in objects.items() for test in finder.find(value, name, module=module, globs=names)]
+    found = [test for name, value in objects.items() for test in finder.find(value, name, module=module, globs=names)]
+    return [test for test in found if test.examples]
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name != "tdt"])
@@ -127,6 +129,7 @@ def test_examples_in_docstrings_run_when_pasted_into_an_interpreter(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
+    linecache.clearcache()  # doctest's debugger looks at each file in it, once a docstring
     for example in examples(importlib.import_module(name)):
         report: list[str] = []
         result = doctest.DocTestRunner().run(example, out=report.append)
