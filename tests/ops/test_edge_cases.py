@@ -69,6 +69,26 @@ OF_INDICES = """
     t.ones(3).index_fill(0, t.tensor([1.0]), 2); t.ones(3).index_fill(0, t.tensor([], dtype=t.bool), 2); t.ones(3)[t.tensor([])]
 """
 
+OF_WRONG_INDICES = """
+    t.ones(2, 3)[t.tensor(1, dtype=t.uint8)]; t.ones(2, 3)[t.tensor(0, dtype=t.uint8), 0]
+    t.ones(2, 3)[:, t.tensor(1, dtype=t.uint8)]
+    t.ones(2, 3).masked_select(t.ones(3).byte()); t.ones(2, 3).masked_select(t.ones(2) > 0); t.ones(3).put(t.arange(2), t.ones(1))
+    t.ones(2, 3).take_along_dim(t.arange(2).int()); t.ones(2, 3).take_along_dim(t.ones(1, 2).int(), 1)
+    t.ones(3).index_copy(0, t.arange(3).int(), t.ones(3)); t.ones(3).index_fill(0, t.arange(3).int(), 1)
+    t.ones(3).index_fill(0, t.zeros(1, 1).long(), 1); t.ones(3).index_add(0, t.zeros(1).byte(), t.ones(1))
+    t.ones(4).tensor_split(t.tensor([1.0])); t.ones(4).tensor_split(t.tensor([[1]])); t.ones(4).tensor_split(t.tensor([1]))
+"""
+
+OF_OVERLAPS = """
+    t.ones(3).expand(2, 3).tril_(); t.ones(3).expand(2, 3).triu_(); t.threshold_(t.ones(3).expand(2, 3), 1, 4)
+    t.ones(3).expand(2, 3).index_fill_(0, t.tensor([0]), 2.0); t.ones(3).expand(2, 3).relu_()
+    (lambda x: x[1:].nextafter_(x[:-1]))(t.ones(4)); (lambda x: x.nextafter_(x.T))(t.ones(3, 3)); t.ones(4).nextafter_(t.ones(4))
+    t.addr(t.ones(3, 2).T, t.ones(2), t.ones(3), beta=0); t.addr(t.ones(3, 2).T, t.ones(2), t.ones(3), beta=0).stride()
+    t.ones(3, 2).T.masked_fill(t.ones(3) > 0, 2).stride(); t.ones(3, 2).T.logcumsumexp(0).stride()
+    t.zeros(2, 0).bool() @ t.zeros(0, 3).bool(); t.bmm(*[t.zeros(0, 2, 2).bool()] * 2); t.dot(*[t.zeros(0).bool()] * 2)
+    t.multinomial(t.ones(0, 3), 2, True)
+"""
+
 OF_BIASES = """
     t.nn.functional.linear(t.ones(2, 3), t.ones(4, 3), t.arange(8.0).view(2, 4))
     t.nn.functional.linear(t.ones(2, 3), t.ones(4, 3), t.arange(2.0).view(2, 1))
@@ -111,9 +131,10 @@ def test_what_an_op_takes_of_a_dtype_is_pytorchs(code, dtype):
     )
 
 
-@pytest.mark.parametrize(
-    "code", [c for text in (OF_NOTHING, OF_OTHER_LAYOUTS, OF_BIASES, OF_REPEATS, OF_INDICES) for c in calls(text)]
-)
+OF_ALL = OF_NOTHING, OF_OTHER_LAYOUTS, OF_BIASES, OF_REPEATS, OF_INDICES, OF_WRONG_INDICES, OF_OVERLAPS
+
+
+@pytest.mark.parametrize("code", [c for text in OF_ALL for c in calls(text)])
 def test_results_of_empty_expanded_and_transposed_tensors_biases_repeats_and_indices_are_pytorchs(code):
     assert_the_same(code)
 

@@ -224,7 +224,7 @@ def _part(x: Tensor, k: Any) -> Any:
     if isinstance(k, Tensor):
         if not k.ndim and k.dtype.category == _dtype.INT and k.dtype is not _dtype.uint8:
             return int(k.item())
-        return k
+        return k if k.ndim or k.dtype is not _dtype.uint8 else k.to(_dtype.bool)
     if isinstance(k, (Sequence, np.ndarray, range)) and not isinstance(k, str):
         from tdt._core.creation import tensor
 

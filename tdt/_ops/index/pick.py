@@ -24,6 +24,7 @@ from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.elementwise.arithmetic import wrapped
 from tdt._ops.elementwise.select import fitting
+from tdt._ops.index._checks import check_places, vector_index
 from tdt._ops.index.scatter import _scatter_reduce, all_in_range, at_least_1d, gather, prepared_number
 from tdt._ops.shape.memory import in_format
 from tdt.autograd._dispatch import apply, converted
@@ -36,15 +37,6 @@ __all__ = [
     "index_add", "index_copy", "index_fill", "index_reduce", "index_select", "masked_scatter", "masked_select", "put", "take",
     "take_along_dim",
 ]  # fmt: skip
-
-
-def _vector_index(name: str, index: Tensor) -> None:
-    a = index._a
-    if a.ndim > 1:
-        raise IndexError(f"{name}(): Index is supposed to be a vector")
-    if a.dtype != np.int64 and index.dtype not in (_dtype.int64, _dtype.int32):
-        error = IndexError if name == "index_fill_" else RuntimeError
-        raise error(f"{name}(): Expected dtype int32 or int64 for index")
 
 
 def _index_at(index: Any, dim: int) -> tuple[Any, ...]:
@@ -107,7 +99,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     tensor([7, 5])
     """
     d = wrap_dim(dim, input._a.ndim)
-    _vector_index("index_select", index)
+    vector_index("index_select", index)
     if not input._a.ndim and index._a.size != 1:
         raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index._a.size} value(s)")
     if input._a.ndim > 1 and not input._a.shape[d] and index._a.size:
@@ -163,7 +155,7 @@ def _(xp: ModuleType, g: Any, index: Any, src_shape: tuple[int, ...], dim: int, 
 
 def _index_source(name: str, x: Tensor, dim: int, index: Tensor, source: Tensor) -> int:
     d = wrap_dim(dim, x.ndim)
-    _vector_index(name, index)
+    vector_index(name, index)
     if source.dtype is not x.dtype:
         raise RuntimeError(
             f"{name}(): self ({SCALAR_NAMES[x.dtype]}) and source ({SCALAR_NAMES[source.dtype]}) must have the same "
@@ -308,7 +300,7 @@ def index_reduce(
     return finish(_scatter_reduce, out, input, *operands, **attributes)
 
 
-@op(promote=(), broadcasts=False, computes=False, node=by_number("IndexFill", 2))
+@op(promote=(), broadcasts=False, computes=False, repeats=True, node=by_number("IndexFill", 2))
 def _index_fill(xp: ModuleType, x: Any, index: Any, value: Any, *, dim: int, out: Any = None) -> Any:
     index, n = index.reshape(-1), x.shape[dim] if x.ndim else 1
     value = fitting(xp, value, x.dtype)
@@ -339,7 +331,7 @@ def _(g: Tensor, index: Tensor, value_dtype: Any, dim: int) -> Tensor:
 
 def _fill_operands(x: Tensor, dim: int, index: Tensor, value: Tensor | Number) -> tuple[tuple, dict[str, Any]]:
     """The operands of `_index_fill` behind `x`, and its attributes."""
-    _vector_index("index_fill_", index)
+    vector_index("index_fill", index)
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(
             f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
@@ -382,7 +374,7 @@ def _(g: Tensor, mask: Tensor, x: Tensor) -> Tensor:  # x: as in PyTorch, a writ
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements where `mask` is True, as a vector.
 
-    Shape: input (*); mask broadcastable with it, bool or uint8; result (number of True elements).
+    Shape: input (*); mask broadcastable with it, bool; result (number of True elements).
     Raises:
         TypeError: when `mask` is not a tensor.
         RuntimeError: when `mask` is of another dtype.
@@ -392,11 +384,12 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
     tensor([1, 3])
     """
     tensor_argument("masked_select", mask, "mask", 2)
-    if mask.dtype not in (_dtype.bool, _dtype.uint8):
+    if mask.dtype is not _dtype.bool:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
+    check_broadcast(mask._a.shape, input._a.shape)
     refuse_out(out, input)
     refuse_shared(out, input, mask)
-    return finish(_masked_select, out, input, mask if mask.dtype is _dtype.bool else mask.to(_dtype.bool))
+    return finish(_masked_select, out, input, mask)
 
 
 @op(promote=(), broadcasts=False, computes=False)
@@ -526,7 +519,7 @@ def _put_operands(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = F
             f"{SCALAR_NAMES[x.dtype]} and source.dtype = {SCALAR_NAMES[source.dtype]}"
         )
     if index.numel() != source.numel():
-        raise RuntimeError(
+        raise IndexError(
             "put_(): Expected source and index to have the same number of elements, but got source.numel() = "
             f"{source.numel()}, index.numel() = {index.numel()}"
         )
@@ -569,22 +562,14 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
     >>> tdt.take_along_dim(x, x.argsort(), 1)
     tensor([[1, 2, 3]])
     """
-    if indices.dtype is not _dtype.int64:
-        raise RuntimeError(
-            f"torch.take_along_dim(): dtype of indices should be Long but got {SCALAR_NAMES[indices.dtype]}"
-        )
+    if dim is not None:
+        check_places(input, indices)
     n = input.numel() if dim is None else input.shape[wrap_dim(dim, input.ndim)] if input.ndim else 1
     values_read("take_along_dim()")
     if indices._a.size and indices._a.min() < 0:
         indices = indices + n * (indices < 0)
     if dim is None:
         return gather(input.reshape(-1), 0, indices.reshape(-1), out=out)
-    if input.ndim != indices.ndim:
-        raise RuntimeError(
-            "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
-            f"{input.ndim} dimensions "
-            f"for input, and {indices.ndim} dimensions for indices"
-        )
     d = wrap_dim(dim, input.ndim)
     if all(k == d or n == m for k, (n, m) in enumerate(zip(input._a.shape, indices._a.shape, strict=True))):
         return gather(input, d, indices, out=out)

@@ -200,7 +200,8 @@ def _index_checked(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | 
     if src is None and index._a.shape == x._a.shape and index._a.dtype == np.int64:
         return d
     if index.numel() and index.dtype not in (_dtype.int64, _dtype.int32):
-        raise RuntimeError(f"{name}(): Expected dtype int64 for index")
+        shown = name if name == "gather" else "scatter"
+        raise RuntimeError(f"{shown}(): Expected dtype int32/int64 for index")
     if src is not None and src.dtype is not x.dtype:
         raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
     if not index.numel():

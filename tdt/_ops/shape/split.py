@@ -15,7 +15,7 @@ from tdt import _backend
 from tdt._backend.waiting import repeatable
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
-from tdt._core.dtype import FLOAT8S
+from tdt._core.dtype import FLOAT8S, SCALAR_NAMES, int64
 from tdt._core.methods import method
 from tdt._core.mode import relation_read
 from tdt._core.tensor import Tensor
@@ -226,7 +226,19 @@ def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tenso
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     d = wrap_dim(dim, input.ndim)
     n = input._a.shape[d]
-    cuts = indices_or_sections.tolist() if isinstance(indices_or_sections, Tensor) else indices_or_sections
+    cuts: Any = indices_or_sections
+    if isinstance(cuts, Tensor):
+        if cuts.dtype is not int64:
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
+                f"{SCALAR_NAMES[cuts.dtype]}"
+            )
+        if cuts.ndim > 1:
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but "
+                f"got a tensor with {cuts.ndim} dims"
+            )
+        cuts = cuts.tolist()
     if isinstance(cuts, int):
         if cuts <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {cuts}")
