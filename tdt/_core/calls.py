@@ -285,9 +285,7 @@ def _problem(where: str, expected: str, value: Any) -> str:
     """What came instead of what was `expected`, as PyTorch says it; of several values the first that does not fit."""
     if isinstance(value, (tuple, list)) and expected.startswith("tuple of"):
         ints = expected != "tuple of Tensors"
-        fits = [
-            _is_tensor(v) or (ints and (_is_int(v) or (k > 0 and v.__class__ is bool))) for k, v in enumerate(value)
-        ]
+        fits = [(_is_int(v) or (k > 0 and v.__class__ is bool)) if ints else _is_tensor(v) for k, v in enumerate(value)]
         place = fits.index(False)
         kind = type(value[place]).__name__
         if place and ints:

@@ -91,5 +91,7 @@ def _with_replacement(gen: Generator, weights: Any, count: int) -> Any:
         draws = xp.where(near < draws, xp.nextafter(near, np.float32(np.inf)), near)
     else:
         edges = edges.astype(np.float64)
-    picked = xp.stack([xp.searchsorted(e, d) for e, d in zip(edges, draws, strict=True)])
-    return picked.astype(np.int64).reshape(*weights.shape[:-1], count)
+    picked = xp.empty(draws.shape, np.int64)
+    for row, e, d in zip(picked, edges, draws, strict=True):
+        row[...] = xp.searchsorted(e, d)
+    return picked.reshape(*weights.shape[:-1], count)

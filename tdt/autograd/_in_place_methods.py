@@ -13,7 +13,7 @@ from tdt._core.calls import check_call
 from tdt._core.methods import rename
 from tdt._core.mode import enable_grad, real, state
 from tdt._core.tensor import LEAF, Tensor, View, alias
-from tdt._core.writing import check_memory
+from tdt._core.writing import check_memory, check_overlap
 from tdt.autograd._autocast import autocast
 from tdt.autograd._inplace import check_writable, is_plain, may_require_grad, write
 from tdt.autograd._op_table import OPS
@@ -38,6 +38,8 @@ def by_op(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
             if written(input, operands, attributes, False):
                 return input
             if is_plain(input) and input._a.size <= FEW:
+                if record.broadcasts:
+                    check_overlap(input, operands)
                 return overwrite(input, function(input, *operands, **attributes))
         if attributes:
             if "out" in attributes:
@@ -124,7 +126,7 @@ def by_one_of(arguments: Callable[..., tuple[Op, tuple, dict[str, Any]]]) -> InP
             if written is not None and written(input, args, kwargs, False):
                 return input
             try:
-                if input._a.size <= FEW:
+                if input._a.size <= FEW and input._a.flags.c_contiguous:
                     return copied(input, *args, **kwargs)
                 op, operands, attributes = arguments(input, *args, **kwargs)
             except (AttributeError, TypeError):

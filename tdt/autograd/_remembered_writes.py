@@ -60,9 +60,9 @@ def writes(  # noqa: C901
                     key.append(b.dtype)
                 else:
                     return False
-                if apart and (
-                    x._st is storage or ((a.base is not None or b.base is not None) and may_share_memory(a, b))
-                ):
+                if x._st is storage and (apart or x is not target):
+                    return False
+                if apart and (a.base is not None or b.base is not None) and may_share_memory(a, b):
                     return False
                 if record and (x._edge is not None or (x._view is not None and x._view.base._edge is not None)):
                     return False

@@ -52,7 +52,7 @@ WITH_A_NUMBER = {
     "leaky_relu": lambda lib, x, n: lib.nn.functional.leaky_relu(x, n),
     "lerp": lambda lib, x, n: lib.lerp(x, x, n),
     "constant_pad_nd": lambda lib, x, n: lib.constant_pad_nd(x, (1, 1), n),
-    "softplus": lambda lib, x, n: lib.nn.functional.softplus(x, n),
+    "softplus": lambda lib, x, n: lib.nn.functional.softplus(x, n).round(decimals=4),
     "threshold": lambda lib, x, n: lib.threshold(x, n, 1),
     "threshold_": lambda lib, x, n: lib.threshold_(x, 0, n),
     "where": lambda lib, x, n: lib.where(x > 0, x, n),

@@ -145,7 +145,7 @@ for _shrink in (_hardshrink, _softshrink):
     _shrink.fast_vjp("x")(lambda xp, g, x, width: xp.where(~(xp.abs(x) <= width), g, g.dtype.type(0)))
 
 
-@op(dtypes=REAL_NUMBERS, formula=True)
+@op(dtypes=REAL_NUMBERS, repeats=True, formula=True)
 def _threshold(xp, x, *, threshold, value):
     return xp.where(~(x <= threshold), x, x.dtype.type(value))
 

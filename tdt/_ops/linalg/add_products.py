@@ -144,9 +144,8 @@ def _add_product(
         return promoted if out is None else store_into(out, promoted, exact=True)
     result = product(a, b) if alpha == 1 else product(a, b) * alpha
     start = _factor_times(beta, input.expand(result._a.shape))
-    if start is not None:
-        # The first operand determines the sum's memory format: the product, but for addr the input.
-        result = start + result if ranks == (1, 1) else result + start
+    # PyTorch's sum has the memory format of the product, but for addr that of the input.
+    result = _plus(start, result, input, ranks == (1, 1))
     result = label(result.to(input.dtype), f"{name.capitalize()}Backward0")
     return result if out is None else store_into(out, result, exact=ranks != (1, 1))
 
@@ -179,6 +178,14 @@ def _short(name: str, input: Tensor, a: Tensor, b: Tensor, beta: float, alpha: f
     if beta == 1 == alpha:
         return label(ternary(_addmm, input, a, b), ONE_OP[name])
     return label(apply(_addmm, (input, a, b), {"beta": beta, "alpha": alpha}), ONE_OP[name])
+
+
+def _plus(start: Tensor | None, result: Tensor, input: Tensor, as_input: bool) -> Tensor:
+    """The sum, in memory as the product `result`, or as `input`."""
+    if start is not None:
+        return start + result if as_input else result + start
+    turned = as_input and input.ndim == 2 and not input.is_contiguous() and input.mT.is_contiguous()
+    return result.mT.contiguous().mT if turned else result
 
 
 def _factor_times(beta: Any, x: Tensor) -> Tensor | None:

@@ -12,7 +12,7 @@ import numpy as np
 from tdt import _kernels
 from tdt._backend.waiting import repeatable
 from tdt._core.calls import front
-from tdt._core.dtype import NUMBERS, SCALAR_NAMES, check_category
+from tdt._core.dtype import ALL, NUMBERS, SCALAR_NAMES, check_category
 from tdt._core.methods import function_alias, method
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor
@@ -54,7 +54,7 @@ def _matmul_node_name(node: Any) -> str:
 
 
 @op(
-    dtypes=NUMBERS,
+    dtypes=ALL,
     promote=(),
     shape=_matmul_shape,
     flops=_matmul_flops,
@@ -64,6 +64,8 @@ def _matmul_node_name(node: Any) -> str:
 )
 @repeatable
 def _matmul(xp: ModuleType, x: Any, y: Any) -> Any:
+    if x.dtype.kind == "b" and ((x.size and y.size) or x.ndim == 1 == y.ndim):  # PyTorch takes empty matrices
+        raise NotImplementedError("\"matmul\" not implemented for 'Bool'")
     return _kernels.product(xp, x, y)
 
 

@@ -64,15 +64,15 @@ def _small_triangle(x: np.ndarray, diagonal: int, lower: bool) -> np.ndarray | N
 def _triangle_op(name: str) -> Op:
     """The op of `tril` or `triu`."""
 
-    @op(name=name, computes=False, packed=True)
+    @op(name=name, computes=False, packed=True, repeats=True)
     def triangle(xp: ModuleType, x: Any, *, diagonal: int = 0, out: Any = None) -> Any:
         height, width = x.shape[-2:]
         edge = diagonal if name == "tril" else diagonal - 1
         if out is x and _kernels.triangle(x, edge, name == "tril", out) is not None:
             return out
-        if xp is np and (small := _small_triangle(x, diagonal, name == "tril")) is not None:
+        if out is None and xp is np and (small := _small_triangle(x, diagonal, name == "tril")) is not None:
             return small
-        fast = _kernels.triangle(x, edge, name == "tril")
+        fast = None if out is x else _kernels.triangle(x, edge, name == "tril")
         if fast is not None:
             return fast
         lower = (
@@ -81,6 +81,9 @@ def _triangle_op(name: str) -> Op:
             else xp.tri(height, width, edge, bool)
         )
         zero = x.dtype.type(0)
+        if out is x:
+            xp.copyto(out, zero, where=~lower if name == "tril" else lower)
+            return out
         return _backend.where(xp, lower, x, zero) if name == "tril" else _backend.where(xp, lower, zero, x)
 
     @_kernels.prepares(triangle.forward)
