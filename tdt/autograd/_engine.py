@@ -196,7 +196,9 @@ def _walk(task: Task, several_gpus: bool) -> dict[tuple, Any]:  # noqa: C901  (t
             if runs is not None:
                 # As in PyTorch, hooks change a captured gradient only if the node does not run.
                 gradients = before if runs[node] else slots
-                captured.update({(node, k): g for k, g in enumerate(gradients) if (node, k) in requested})
+                for k, gradient in enumerate(gradients):
+                    if (node, k) in requested:
+                        captured[(node, k)] = gradient
                 if not runs[node]:
                     continue
             if hooks is not None and hooks.pre:
@@ -253,7 +255,9 @@ def _walk(task: Task, several_gpus: bool) -> dict[tuple, Any]:  # noqa: C901  (t
                     pending[target] = add(pending[target], g)
             else:
                 _arrive(pending, edge, g)
-        results = slots = before = waiting = g = None  # else they would live until the next node has run
+        results = slots = before = gradients = gradient = waiting = g = (
+            None  # else they would live until the next node has run
+        )
     return captured
 
 
@@ -329,9 +333,13 @@ def _only_towards(
     for target in reversed(order):
         if target in ends:
             runs[target] = False
-        elif not isinstance(target, Tensor) and any(e is not None and e[0] in runs for e in target.edges):
-            runs[target] = True
-        elif target in targets:
+            continue
+        if target.__class__ is Node or not isinstance(target, Tensor):
+            for edge in target.edges:
+                if edge is not None and edge[0] in runs:
+                    runs[target] = True
+                    break
+        if target in targets and target not in runs:
             runs[target] = fill
     return [target for target in order if target in runs], runs
 

@@ -16,7 +16,7 @@ from tdt._core.dtype import of
 from tdt._core.errors import constant, freed, overwritten
 from tdt._core.mode import _Mode
 from tdt._core.sparse import SparseCOO, densify_unsupported
-from tdt._core.tensor import Storage, Tensor, alias, wrap
+from tdt._core.tensor import Tensor, alias, wrap
 from tdt._kernels._threads import THREADS
 from tdt._kernels.programs_gpu import OutdatedProgramError
 from tdt.autograd._call_counts import CallCounts
@@ -301,8 +301,7 @@ class Node(GraphNode):
         grads = grads if grads[0].__class__ is ndarray else densify_unsupported(back.op, grads)
         fast = back.fast and not graph and grads[0].__class__ is not SparseCOO
         if not fast:
-            storages = [Storage() if k in again else storage for k, (_, storage, _) in enumerate(triples)]
-            saved = self._as_tensors(saved, storages)
+            saved = self._as_tensors(saved, triples, again)
             grads = [g if g is None or isinstance(g, Tensor) else wrap(g) for g in grads]
         if back.fold is not None:
             at, n = back.fold
@@ -368,12 +367,14 @@ class Node(GraphNode):
         nothing = zeros(self.outs[k])
         return wrap(nothing) if graph else nothing
 
-    def _as_tensors(self, saved: list, storages: list) -> list:
-        """The saved arrays as tensors with the edges that the originals had in the graph."""
-        count = len(self.edges)
-        edges = [self.edges[i] if i < count else (self, i - count) for i in self.backward_plan.keep]
-        triples = zip(saved, edges, storages, strict=True)
-        return [alias(a, e, st) if _backend.is_array(a) or a.__class__ is SparseCOO else a for a, e, st in triples]
+    def _as_tensors(self, saved: list, triples: Any, again: set[int]) -> list:
+        """The saved arrays as tensors with the edges that the originals had in the graph, and their storages but `again`."""
+        edges, count, tensors = self.edges, len(self.edges), []
+        for k, (a, i, triple) in enumerate(zip(saved, self.backward_plan.keep, triples, strict=True)):
+            if a.__class__ is ndarray or a.__class__ is SparseCOO or _backend.is_array(a):
+                a = alias(a, edges[i] if i < count else (self, i - count), None if k in again else triple[1])
+            tensors.append(a)
+        return tensors
 
 
 def node_of(

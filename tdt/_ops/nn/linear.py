@@ -64,6 +64,9 @@ def _rows(x: Any, w: Any) -> Any:
 
 @_linear.vjp("x", "w", "b")
 def _(g, needs, x, w):
+    if x.ndim == 2 == w.ndim and x._a.dtype == w._a.dtype and w._a.dtype.kind == "f":
+        gx, gw = g @ w if needs[0] else None, g.t() @ x if needs[1] else None
+        return gx, gw, g.sum(0) if needs[2] else None
     low = x.dtype
     g, x = (t if t.dtype is w.dtype else t.to(w.dtype) for t in (g, x))
     matrix, count = w if w.ndim == 2 else w.unsqueeze(0), math.prod(x.shape[:-1])

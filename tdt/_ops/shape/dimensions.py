@@ -314,7 +314,8 @@ def mT(self: Tensor) -> Tensor:
 @tensor_property
 def mH(self: Tensor) -> Tensor:
     """The last two dimensions swapped and conjugated; RuntimeError for fewer than two."""
-    return _matrices(self, "mH").transpose(-2, -1).conj()
+    turned = _matrices(self, "mH").transpose(-2, -1)
+    return turned.conj() if turned._a.dtype.kind == "c" else turned
 
 
 def _matrices(self: Tensor, name: str) -> Tensor:
