@@ -299,13 +299,19 @@ def taken(x: Any, index: Any, dim: int, negative: bool = False) -> Any:
 
 def prepared_taken(x: Any, index: Any, dim: int) -> Any:
     """A function that does `taken` for few elements of arrays of these shapes; None where there are more."""
-    if not SWITCHES.kernels or not x.ndim == index.ndim > 0 or not _indexed(x.shape, index, dim) or not x.size:
+    if not SWITCHES.kernels or not x.ndim == index.ndim > 0 or not _indexed(x.shape, index, dim, 1) or not x.size:
         return None
-    if index.size >= LARGE_MOVE or x.dtype.char not in NUMBERS or not x.flags.c_contiguous:
+    if index.size >= LARGE_MOVE or x.dtype.char not in NUMBERS:
         return None
+    if not x.flags.c_contiguous:
+        found = prepared_taken(x.copy("C"), index, dim) if x.size < SMALL_INDEXED else None
+        return found and (lambda x, index: found(x.copy("C"), index))
     if 0 in index.strides and (whole := _expanded(index, dim)) is not None and dim < x.ndim - 1:
         return _prepared_entries_along(x, index, dim, whole)
-    return _prepared_take(x, index, dim) if index.flags.c_contiguous and index.size < SMALL_INDEXED else None
+    if index.size >= SMALL_INDEXED:
+        return None
+    take = _prepared_take(x, index.copy("C"), dim)
+    return take if index.flags.c_contiguous else lambda x, index: take(x, index.copy("C"))
 
 
 def prepared_placed(x: Any, index: Any, source: Any, dim: int, *, negative: bool = False, how: str = "sum") -> Any:
@@ -410,13 +416,13 @@ def searched(edges: Any, x: Any, target: str, right: bool) -> Any:
     return _search_rows(edges, x, target, right)
 
 
-def _indexed(shape: tuple[int, ...], index: Any, dim: int) -> bool:
-    """Whether `index` names many entries of an array along `dim`, as a vector or in all other dimensions alike."""
+def _indexed(shape: tuple[int, ...], index: Any, dim: int, many: int = LARGE_INDEX) -> bool:
+    """Whether `index` names many elements of an array along `dim`, as a vector or in all other dimensions alike."""
     if index.dtype.char not in "lqi" or not index.size:
         return False
     if index.ndim == 1 and len(shape) > 1:
-        return index.size * math.prod(shape) // max(shape[dim], 1) >= LARGE_INDEX
-    return index.size >= LARGE_INDEX and index.shape[:dim] == shape[:dim] and index.shape[dim + 1 :] == shape[dim + 1 :]
+        return index.size * math.prod(shape) // max(shape[dim], 1) >= many
+    return index.size >= many and index.shape[:dim] == shape[:dim] and index.shape[dim + 1 :] == shape[dim + 1 :]
 
 
 def scanned(how: str, x: Any, dim: int, backwards: bool = False) -> Any:

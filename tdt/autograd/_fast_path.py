@@ -40,12 +40,19 @@ class FastPath:
         prepare: `prepare(dtype, shape, dim, option)`, with the two arguments of a call, gives a function of arrays, which
             returns the op's results, and the op's attributes; None if such a call has no short way. The function returns
             None for an array that is left to `apply`.
+        copies: whether vectors with gaps are copied first: of an op whose results are elements and places.
     """
 
-    __slots__ = ("op", "prepare", "most", "saved", "counts")
+    __slots__ = ("op", "prepare", "most", "copies", "saved", "counts")
 
-    def __init__(self, op: Op, prepare: Callable[..., tuple[Compute, dict[str, Any]] | None], most: int = PIECE):
-        self.op, self.prepare, self.most = op, prepare, most
+    def __init__(
+        self,
+        op: Op,
+        prepare: Callable[..., tuple[Compute, dict[str, Any]] | None],
+        most: int = PIECE,
+        copies: bool = False,
+    ):
+        self.op, self.prepare, self.most, self.copies = op, prepare, most, copies
         self.saved: dict[tuple, Any] = {}
         self.counts = CallCounts()
         _kernels.UFUNCS.append(self.saved)
@@ -60,7 +67,9 @@ class FastPath:
         record = state.fast_record
         if record is None and (not self.op.autocast or state.inference):
             record = state.uncast_record
-        if record is None or a.__class__ is not ndarray or a.size >= THREADS.elementwise or not a.flags.c_contiguous:
+        if record is None or a.__class__ is not ndarray or a.size >= THREADS.elementwise:
+            return None
+        if not a.flags.c_contiguous and not (self.copies and a.ndim == 1):
             return None
         if found is None:
             # A tensor in the place of `dim` would be kept, with its graph.
@@ -74,7 +83,7 @@ class FastPath:
         if dim_kind is tuple and dim and not _plain(dim):
             return None
         edge = (x._edge if x._view is None else edge_of(x)) if record else None
-        result = compute(a)
+        result = compute(a if a.flags.c_contiguous else a.copy())
         if result is None:
             return None
         out = _new(Tensor)

@@ -299,3 +299,28 @@ def test_complex_numbers_of_parts_of_any_shape(shape, dtype):
         found = tdt.complex(tdt.tensor(real), tdt.tensor(imag)).numpy()
         np.testing.assert_array_equal(found, real + 1j * imag)
         assert found.shape == shape
+
+
+@pytest.mark.parametrize("name", ["topk", "sort", "argsort", "max", "median", "gather"])
+@pytest.mark.parametrize("recorded", [False, True])
+def test_elements_of_vectors_with_gaps_are_pytorchs_at_first_and_later(name, recorded):
+    calls = {
+        "topk": lambda lib, x, i: x[:, 0].topk(3),
+        "sort": lambda lib, x, i: x[:, 0].sort(descending=True),
+        "argsort": lambda lib, x, i: (x[:, 0].argsort(),),
+        "max": lambda lib, x, i: x[:, 0].max(0),
+        "median": lambda lib, x, i: x[:, 0].median(0),
+        "gather": lambda lib, x, i: (x[:, 1:].gather(1, i[:, ::2]),),
+    }
+    data, places = np.random.default_rng(0).normal(size=(20, 3)).astype("f"), np.arange(60).reshape(20, 3) % 2
+
+    def outcome(lib):
+        x, i = lib.tensor(data, requires_grad=recorded), lib.tensor(places)
+        found = calls[name](lib, x, i)
+        if recorded and name != "argsort":
+            found = (*found, *lib.autograd.grad(found[0].sum(), x))
+        return [each.tolist() for each in found], [each.stride() for each in found]
+
+    expected = outcome(torch)
+    for _ in range(6):
+        assert outcome(tdt) == expected

@@ -25,7 +25,7 @@ def last(dim: int, ndim: int) -> tuple[int, ...] | None:
 
 def along_path(
     record: Op, find: Find, types: Callable[[Any], tuple], takes: Callable[[tuple[int, ...]], bool], name: str,
-    columns: Find | None = None,
+    columns: Find | None = None, copies: bool = False,
 ) -> FastPath:  # fmt: skip
     """The fast path, with the arguments (dim, option), of an op whose results have the operand's shape.
 
@@ -34,6 +34,7 @@ def along_path(
         takes: whether the function takes an array of a shape, whose last dimension is `dim`.
         name: of the op's attribute that the option is.
         columns: gives a function of the first dimension of contiguous matrices.
+        copies: as of `FastPath`.
     """
 
     def prepare(dtype: Any, shape: tuple[int, ...], dim: Any, option: Any) -> Prepared:
@@ -59,7 +60,7 @@ def along_path(
             compute = for_arrays(compute, function, [a.transpose(order)], [(o, o.transpose(order)) for o in outs])
         return compute, {"dim": d, name: option} if name else {"dim": d}
 
-    return FastPath(record, prepare)
+    return FastPath(record, prepare, copies=copies)
 
 
 def of_columns(function: Callable[[Any], Any], a: Any, dim: int) -> Callable[[Any], Any]:
@@ -103,7 +104,7 @@ def choice_path(record: Op, find: Find, takes: Callable[[tuple[int, ...]], bool]
             "keepdim": keepdim,
         }
 
-    return FastPath(record, prepare)
+    return FastPath(record, prepare, copies=True)
 
 
 def sortable(shape: tuple[int, ...]) -> bool:

@@ -55,6 +55,7 @@ _short_sort = along_path(
     lambda dtype: (dtype, np.int64),
     sortable,
     "descending",
+    copies=True,
 )
 
 
@@ -169,7 +170,7 @@ def _prepare_topk(dtype: Any, shape: tuple[int, ...], which: tuple[int, int], la
     return lambda a: run(a, size), {"k": k, "dim": d, "largest": largest}
 
 
-_short_topk = FastPath(_topk, _prepare_topk, sys.maxsize)
+_short_topk = FastPath(_topk, _prepare_topk, sys.maxsize, copies=True)
 
 
 @method()
