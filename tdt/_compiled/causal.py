@@ -23,6 +23,7 @@ from tdt._kernels import causal_cpu
 from tdt._kernels.causal_cpu import Form
 from tdt._kernels.matrix_chains import Mask
 
+MASKING = "masked_fill", "where", "add"
 HIDES = -1e3  # numbers above it, filled in, are no scores of hidden keys
 
 
@@ -179,7 +180,7 @@ class Causal:
 
     def _mask_of(self, statement: Statement, call: Call) -> tuple[Mask, str] | None:
         """What hides keys in the scores that a statement computes, and of which scores."""
-        if call.place is not None:
+        if call.place is not None or call.op.name not in MASKING:
             return None
         names = iter(statement.reads)
         operands: list[Any] = [next(names) if number is None else number for number in call.numbers]

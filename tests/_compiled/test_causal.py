@@ -148,12 +148,17 @@ def sum_with_numbers(q, k, v, mask):
     return tdt.dropout((q @ k.mT * 0.125 + mask * -1e4).softmax(-1), 0.1, True) @ v
 
 
+def queries_with_a_bound(q, k, v, mask):
+    """Of an op whose other bound is left out."""
+    return attention(q.clamp(min=-1.0), k, v, mask)
+
+
 OTHER_FORMS = [(heads_and_numbers, {2, 4}), (weights_elsewhere, {2}), (rows_between, {2, 4}), (softmax_of_columns, set()),
                (mask_of_more_dimensions, set()), (masked_scores_alone, set()), (scores_from_elsewhere, set()),
                (sum_of_scores, {0}), (where_and_dropout, {2, 4}), (numbers_filled_in, {2, 4}),
                (number_for_hidden_scores, {2, 4}),
                # 0 where the statement is tried with other masks
-               (sum_with_mask, {0, 2, 4}), (sum_with_numbers, {2, 4})]  # fmt: skip
+               (sum_with_mask, {0, 2, 4}), (sum_with_numbers, {2, 4}), (queries_with_a_bound, {2, 4})]  # fmt: skip
 
 
 @pytest.mark.parametrize("function, chains", OTHER_FORMS)
