@@ -49,7 +49,8 @@ ITEMS = 8  # pieces of work that there should at least be
 PIECES = 2  # of a weight gradient's work for each thread, if there are several
 PLAIN = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
 BORDERED = 0.75  # share of pairs of windows and cells inside of the image, below which cells have products of their own
-LARGE_CELL = 3 << 22  # multiply-adds of a cell of the kernel from which on it is worth a product of its own
+# Multiply-adds of a cell of the kernel, in all groups and in one, from which on it is worth a product of its own.
+LARGE_CELL, LARGE_CELL_OF_GROUP = 3 << 22, 1 << 22
 
 
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
@@ -172,7 +173,9 @@ def _cells_apart(y: np.ndarray, x: np.ndarray, numbers: tuple, groups: int) -> b
     """Whether a weight gradient is computed cell by cell: a product for each costs more than the border, unless it is large."""
     if math.prod(numbers[2]) > CELLS:
         return True
-    return y.size * (x.shape[1] // groups) >= LARGE_CELL and math.prod(map(share_inside, *numbers)) < BORDERED
+    work = y.size * (x.shape[1] // groups)
+    large = work >= LARGE_CELL and work >= LARGE_CELL_OF_GROUP * groups
+    return large and math.prod(map(share_inside, *numbers)) < BORDERED
 
 
 def _summed_at_a_time(y: np.ndarray, x: np.ndarray, numbers: tuple, groups: int) -> tuple[tuple[int, ...], int]:
