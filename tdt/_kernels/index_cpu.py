@@ -6,6 +6,7 @@ Arrays are seen as (A, n, B), n along the dimension. An index names single eleme
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from tdt._kernels._pool import parallel
 
 UNITS = 1 << 12  # elements that a block of the pool's work has at least
 CHECKED = 1 << 9  # indices that are checked before the elements are taken, and are in the first cache then
+AT_ONCE = 4  # elements of a row that are placed at a time
 WIDTH = 64  # columns that are added to as one, where there are few A
 GRAIN = 2
 VECTOR = 32  # bytes that are copied at a time
@@ -132,42 +134,49 @@ def _put(
     A block is a part of an A. single: B is 1. Fails for an index out of range.
     """
     out, index, source, n, m, width, parts, part, step, low = arguments
-    with code.loop(first, last) as unit:
-        outer = unit // parts
-        left = (unit - outer * parts) * part
+
+    def numbers(places: Sequence[Value]) -> list[Value]:
+        return [_position(code, index_kind, index, place, n, negative) for place in places]
+
+    def put(target: Value, new: Value, count: int = 0) -> None:
+        code.store(combined(code, how, code.load(kind, out, target, count), new), out, target)
+
+    def elements(outer: Value) -> None:
+        """Of an A, some elements at a time, which are all read before one is written."""
+        begin, row = outer * step if whole else outer * m, outer * m
+        _check(code, index_kind, index, begin, m, n, low)
+        many = m // AT_ONCE * AT_ONCE
+        for start, stop, count in ((code.value(0, "i64"), many, AT_ONCE), (many, m, 1)):
+            with code.loop(start, stop, count) as j:
+                targets = [outer * n + number for number in numbers([begin + j + k for k in range(count)])]
+                found = [code.load(kind, source, row + j + k) for k in range(count)]
+                for target, new in zip(targets, found, strict=True):
+                    put(target, new)
+
+    def rows(outer: Value, left: Value) -> None:
         right = code.minimum(left + part, width)
         base = outer * n * width
         if whole:
             _check(code, index_kind, index, outer * step, m, n, low)
-        elif single:
-            _check(code, index_kind, index, outer * m, m, n, low)
         with code.loop(0, m) as j:
             row = (outer * m + j) * width
-            if not (whole or single):
-                _check(code, index_kind, index, row + left, right - left, n, low)
-
-            def place(b: Value, number: Value, row: Value = row, count: int = 0) -> None:
-                target = base + number * width + b
-                new = code.load(kind, source, row + b, count)
-                code.store(combined(code, how, code.load(kind, out, target, count), new), out, target)
-
-            if single:
-                place(
-                    code.value(0, "i64"),
-                    _position(code, index_kind, index, outer * step + j if whole else row, n, negative),
-                )
-            elif whole:
-                number, many = (
-                    _position(code, index_kind, index, outer * step + j, n, negative),
-                    2 * VECTOR // SIZES[kind],
-                )
+            if whole:
+                [number], many = numbers([outer * step + j]), 2 * VECTOR // SIZES[kind]
                 end = left + (right - left) // many * many
                 for begin, stop, count in ((left, end, many), (end, right, 0)):
                     with code.loop(begin, stop, count or 1) as b:
-                        place(b, number, count=count)
+                        put(base + number * width + b, code.load(kind, source, row + b, count), count)
             else:
+                _check(code, index_kind, index, row + left, right - left, n, low)
                 with code.loop(left, right) as b:
-                    place(b, _position(code, index_kind, index, row + b, n, negative))
+                    put(base + numbers([row + b])[0] * width + b, code.load(kind, source, row + b))
+
+    with code.loop(first, last) as unit:
+        if single:
+            elements(unit)
+        else:
+            outer = unit // parts
+            rows(outer, (unit - outer * parts) * part)
 
 
 def take(x: np.ndarray, index: np.ndarray, dim: int, negative: bool) -> np.ndarray | None:
