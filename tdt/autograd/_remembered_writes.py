@@ -12,7 +12,7 @@ from tdt._core.calls import TENSOR_TYPES
 from tdt._core.mode import state
 from tdt._kernels._threads import THREADS
 
-FEW = 1 << 12  # elements that are copied in less time than the write of some of them takes
+FEW = 1 << 15  # elements that are copied in less time than the write of some of them takes
 INTS = frozenset([int])
 PLAIN = {int, bool, str, NoneType}  # types of arguments by whose values calls are remembered, as by those of floats
 FAILURES = ValueError, OverflowError, IndexError, RuntimeError
