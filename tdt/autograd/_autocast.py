@@ -17,9 +17,9 @@ import numpy as np
 
 from tdt._core import dtype as _dtype
 from tdt._core.mode import _Mode, state
-from tdt._core.tensor import LEAF, Tensor
+from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt._core.wrapping import wraps
-from tdt._kernels import multiplies_bfloat16
+from tdt._kernels import astype, multiplies_bfloat16
 from tdt.autograd._dispatch import apply, unary
 from tdt.autograd._op_table import OPS
 
@@ -113,6 +113,10 @@ class Casting:
         return self._converted(x, _dtype.float32) if low else x
 
     def _converted(self, x: Tensor, dtype: Any) -> Any:
+        a = x._a
+        if self.below is None and not state.inference and a.__class__ is np.ndarray and a.flags.c_contiguous:
+            if not state.grad or (x._edge is None and x._view is None):
+                return wrap(astype(a, dtype.np))
         return self.without(unary, OPS["convert"], x, {"dtype": dtype})
 
 

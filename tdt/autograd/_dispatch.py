@@ -24,6 +24,8 @@ from tdt._core.sparse import SparseCOO, on_sparse
 from tdt._core.tensor import LEAF, Storage, Tensor, alias
 from tdt._kernels import (
     LARGE_ARITHMETIC,
+    LOWER,
+    astype,
     chosen,
     chosen_for,
     chosen_on_gpu,
@@ -252,8 +254,12 @@ def _promoted(op: Op, plan: Plan, record: bool, x: Any, y: Any) -> tuple[Any, An
                 return None
         if cast is None:
             promoted.append(t)
-        elif a.__class__ is ndarray and a.dtype.char in COMMON and cast is not NUMBER and cast.char in COMMON:
+        elif a.__class__ is not ndarray or cast is NUMBER:
+            return None
+        elif a.dtype.char in COMMON and cast.char in COMMON:
             promoted.append(alias(a.astype(cast), None))
+        elif a.dtype in LOWER and cast.char == "f":
+            promoted.append(alias(astype(a, cast), None))
         else:
             return None
     return promoted[0], promoted[1]
