@@ -30,6 +30,10 @@ def item(self: Tensor) -> bool | int | float | complex:
     >>> tdt.tensor([2.5]).item()
     2.5
     """
+    a = self._a
+    if a.__class__ is np.ndarray and a.size == 1 and a.dtype.kind in "fib":
+        values_read("Tensor.item()")
+        return _backend.number(a)
     if self._a.size != 1:
         raise RuntimeError(f"a Tensor with {self._a.size} elements cannot be converted to Scalar")
     if self._a.__class__ is _backend.MetaArray:

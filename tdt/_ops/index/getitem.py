@@ -19,7 +19,7 @@ from tdt._core.mode import state
 from tdt._core.tensor import Tensor, alias, wrap
 from tdt._ops.elementwise.select import _copy, _fill
 from tdt._ops.index.by_tensors import _fitted, _index, _index_mask, _integers, index, index_put_
-from tdt._ops.index.direct import picked_at, picked_by, plain_spec, range_of, set_directly, width
+from tdt._ops.index.direct import INT64, picked_at, picked_by, plain_spec, range_of, set_directly, width
 from tdt._ops.shape.views import ALL_OF, decoded, expand, slice_view
 from tdt.autograd._arrays import unrecorded
 from tdt.autograd._dispatch import view_of
@@ -36,7 +36,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     """x[key], for any mix of integers, slices, None, Ellipsis, tensors, sequences and bools."""
     kind = key.__class__
     if kind is Tensor and not key._a.ndim:
-        key = _part(x, key)
+        key = key.item() if key._a.dtype is INT64 else _part(x, key)
         kind = key.__class__
     if kind is int:
         shape = x._a.shape
@@ -93,7 +93,7 @@ def _masked(x: Tensor, key: Tensor) -> Tensor | None:
 def setitem(x: Tensor, key: Any, value: Any) -> None:
     """x[key] = value, with value broadcast and converted."""
     if key.__class__ is Tensor and not key._a.ndim:
-        key = _part(x, key)
+        key = key.item() if key._a.dtype is INT64 else _part(x, key)
     if is_plain(x) and set_directly(x, key, value):
         return
     if not isinstance(value, (Tensor, bool, int, float, complex)):

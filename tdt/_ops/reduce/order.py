@@ -13,6 +13,7 @@ import numpy as np
 from tdt import _kernels
 from tdt._backend.scatter import accumulate
 from tdt._core import dtype as _dtype
+from tdt._core.calls import TENSOR_TYPES
 from tdt._core.dtype import REAL, REAL_NUMBERS
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
@@ -78,7 +79,7 @@ def _extreme_op(name: str, method: str, node: str) -> Op:
 
 
 # By name: the op along a dimension, the op of all elements, and the function of two tensors.
-_EXTREMES = {
+_EXTREMES: dict[str, tuple[Op, Op, Callable[..., Any]]] = {
     "max": (_extreme_op("max_dim", "max", "MaxBackward0"), _amax, maximum),
     "min": (_extreme_op("min_dim", "min", "MinBackward0"), _amin, minimum),
 }
@@ -92,8 +93,14 @@ _EXTREME_PATHS = {
 def _extreme_way(name: str, of_all: FastPath) -> tuple[Callable[..., Any], Callable[[Any], Any]]:
     """For `takes`: the paths of `max` or `min`, and the function's result."""
     along_dim, node, pair = _EXTREME_PATHS[name], f"{name.capitalize()}Backward1", named(name)
+
+    def choose(dim: Any = None, keepdim: bool = False) -> tuple[FastPath, Any, bool] | None:
+        if dim.__class__ in TENSOR_TYPES:
+            return None
+        return (of_all, None, False) if dim is None else (along_dim, dim, keepdim)
+
     return (
-        lambda dim=None, keepdim=False: (of_all, None, False) if dim is None else (along_dim, dim, keepdim),
+        choose,
         lambda found: pair(found) if found.__class__ is tuple else label(found, node),
     )
 
@@ -101,6 +108,8 @@ def _extreme_way(name: str, of_all: FastPath) -> tuple[Callable[..., Any], Calla
 def _extreme(name: str, input: Tensor, dim: Any, keepdim: bool, other: Tensor | None, out: Any) -> Any:
     """`max` or `min`, by name."""
     along_dim, of_all, of_two = _EXTREMES[name]
+    if dim.__class__ in TENSOR_TYPES and input.__class__ in TENSOR_TYPES and other is out is None and not keepdim:
+        return of_two(input, dim)
     check_operands(name, input, dim if other is None else other)
     other = dim if isinstance(dim, Tensor) and not keepdim else other
     if other is not None:
