@@ -324,3 +324,15 @@ def test_elements_of_vectors_with_gaps_are_pytorchs_at_first_and_later(name, rec
     expected = outcome(torch)
     for _ in range(6):
         assert outcome(tdt) == expected
+
+
+@pytest.mark.parametrize("dtype", [tdt.float32, tdt.float64])
+@pytest.mark.parametrize(("rows", "columns", "others"), [(600, 16, 10), (40, 2, 40), (30, 3, 5), (5, 3, 30)])
+def test_distances_have_the_bits_of_those_that_are_recorded(rows, columns, others, dtype):
+    x, y = tdt.randn(columns, rows, dtype=dtype).t(), tdt.randn(others, columns, dtype=dtype)
+    y[0], y[1], x[2] = x[0], float("inf"), float("nan")
+    found, recorded = tdt.cdist(x, y), tdt.cdist(x.clone().requires_grad_(), y).detach()
+    assert found._a.tobytes() == recorded._a.tobytes() and found.is_contiguous()
+    np.testing.assert_allclose(
+        found[3:, 2:], torch.cdist(torch.tensor(x.numpy()), torch.tensor(y.numpy()))[3:, 2:], 1e-3
+    )

@@ -16,12 +16,13 @@ from tdt._core.calls import front
 from tdt._core.dtype import FLOAT, FLOATING, SCALAR_NAMES, float32, float64, promote_types
 from tdt._core.tensor import Tensor, wrap
 from tdt._kernels import chosen, float_rows, kernel
+from tdt._kernels._threads import THREADS
 from tdt._ops._common import store_into, wrap_dim
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.elementwise.select import where
 from tdt._ops.linalg.norms import _vector_norm, norm, vector_norm
 from tdt._ops.shape.join import cat
-from tdt.autograd._arrays import as_tensor, compute, on_arrays
+from tdt.autograd._arrays import as_tensor, compute, on_arrays, unrecorded
 from tdt.autograd._autocast import autocast
 from tdt.autograd._dispatch import unary
 from tdt.autograd._op import op
@@ -319,10 +320,28 @@ _cdist.fast_vjp("y")(lambda g, x, y, out, p: _fast_cdist_gradient(g.swapaxes(-2,
 
 def _euclidean(x1: Tensor, x2: Tensor) -> Tensor:
     """The distances between rows from one product: |a - b|² = |a|² + |b|² - 2 a·b."""
+    if x1.ndim == 2 == x2.ndim and unrecorded(x1) and unrecorded(x2) and _are_small(x1._a, x2._a):
+        return wrap(_euclidean_of_arrays(x1._a, x2._a))
     (a, b), ones = [(x * x).sum(-1, keepdim=True) for x in (x1, x2)], [x.new_ones((*x.shape[:-1], 1)) for x in (x1, x2)]
     squares = cat((x1 * -2, a, ones[0]), -1) @ cat((x2, ones[1], b), -1).transpose(-2, -1)
     nothing = squares <= 0
     return squares.masked_fill(nothing, 1).sqrt().masked_fill(nothing, 0)  # the root's slope at 0 is infinite
+
+
+def _are_small(*arrays: np.ndarray) -> bool:
+    return all(0 < a.size < THREADS.elementwise for a in arrays)
+
+
+def _euclidean_of_arrays(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """`_euclidean` of small matrices, with its bits."""
+    m = x.shape[1]
+    left, right = (np.empty((len(a), m + 2), a.dtype) for a in (x, y))
+    np.multiply(x, -2, out=left[:, :m])
+    left[:, m : m + 1], left[:, m + 1] = _kernels.total(x * x, 1, None, True), 1
+    right[:, :m], right[:, m], right[:, m + 1 :] = y, 1, _kernels.total(y * y, 1, None, True)
+    squares = _kernels.product(np, left, right.T)
+    np.copyto(squares, 0, where=squares <= 0)
+    return np.sqrt(squares, out=squares)
 
 
 __all__ = ["cdist", "cosine_similarity", "pairwise_distance", "pdist"]
