@@ -86,7 +86,7 @@ def of_op(
 
 def of_drawn(op: Op, x: ndarray, drawn: ndarray, p: float, names: Sequence[str], result: Any) -> Element | None:
     """The element of what an op computes of its operand and what it has drawn."""
-    return _element(op.traced["forward"], (x, drawn, p), names, result, rounds=False)
+    return _element(op.traced["drawn"], (x, drawn, p), names, result, rounds=False)
 
 
 def of_rule(

@@ -133,7 +133,7 @@ class Op(Traits):
         # `forward` is no formula. `tdt.compile` fuses them.
         self.traced: dict[str, Callable[..., Any]] = {}
         # Of a random op of one operand: what draws its second result, and what computes the first one of the operand and that.
-        # `tdt.compile` records both; "forward" in `traced` is the formula of the second, with the attribute `p` as an operand.
+        # `tdt.compile` records both; "drawn" in `traced` is the formula of the second, with the attribute `p` as an operand.
         self.parts: tuple[Callable[..., Any], Callable[..., Any]] | None = None
         self.on_gpu: Any = False  # `_on_gpu.form_of` it, once that is known
         self.layouts: Any = (

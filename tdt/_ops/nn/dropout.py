@@ -91,7 +91,7 @@ def _scaled(xp, x, mask, *, p, **how):
 
 
 _dropout.parts = _draw, _scaled
-_dropout.traced["forward"] = _dropout.traced["x"] = lambda xp, x, mask, p: _remaining(
+_dropout.traced["drawn"] = _dropout.traced["x"] = lambda xp, x, mask, p: _remaining(
     xp, x, mask, _scale(np.dtype(np.float32), p)
 )
 
