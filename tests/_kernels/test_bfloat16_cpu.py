@@ -5,6 +5,7 @@ Where the processor has the instructions, they run too, and have to give the emu
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -15,6 +16,7 @@ import tdt
 from tdt._backend.layout import to_front, to_last
 from tdt._kernels import _dots, attention_cpu, bfloat16_conv_cpu, bfloat16_cpu, product
 from tdt._kernels._code import written
+from tdt._kernels._registry import forget
 from tdt.autograd._op import OPS
 from tests._kernels.guarded import at_the_end
 from tests._kernels.watch import watch
@@ -26,10 +28,12 @@ pytestmark = pytest.mark.skipif(not tdt.backends.kernels.enabled(), reason="kern
 
 
 @pytest.fixture(params=WAYS)
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """These instructions are those of the processor."""
     monkeypatch.setattr(_dots, "available", lambda: request.param)
-    return request.param
+    forget()
+    yield request.param
+    forget()
 
 
 def numbers(*shape: int, seed: int = 0) -> np.ndarray:
