@@ -125,26 +125,26 @@ def test_no_changed_byte_goes_unnoticed(path):
     checkpoint.save(path, tensors, {"step": 7, "lr": 0.5})
     whole = path.read_bytes()
     unnoticed = []
-    for position in range(len(whole)):
-        for mask in (0x01, 0x10, 0x20, 0x80, 0xFF):
-            damaged = bytearray(whole)
-            damaged[position] ^= mask
-            path.write_bytes(damaged)
-            try:
-                back, meta = checkpoint.load(path)
-            except CheckpointError:
-                continue
-            same = all(back[name].tobytes() == tensors[name].tobytes() for name in tensors)
-            if not same or meta != {"step": 7, "lr": 0.5} or back.keys() != tensors.keys():
-                unnoticed.append((position, mask))
+    with path.open("r+b", buffering=0) as file:
+        for position, byte in enumerate(whole):
+            for mask in (0x01, 0x10, 0x20, 0x80, 0xFF, 0):  # the last one mends it
+                file.seek(position)
+                file.write(bytes([byte ^ mask]))
+                try:
+                    back, meta = checkpoint.load(path)
+                except CheckpointError:
+                    continue
+                same = all(back[name].tobytes() == tensors[name].tobytes() for name in tensors)
+                if not same or meta != {"step": 7, "lr": 0.5} or back.keys() != tensors.keys():
+                    unnoticed.append((position, mask))
     assert unnoticed == []
 
 
 def test_no_truncated_or_lengthened_file_is_believed(path):
     checkpoint.save(path, small(), {"step": 7})
     whole = path.read_bytes()
-    for length in range(len(whole)):
-        path.write_bytes(whole[:length])
+    for length in reversed(range(len(whole))):
+        os.truncate(path, length)
         with pytest.raises(CheckpointError):
             checkpoint.load(path)
     path.write_bytes(whole + b"\0")
