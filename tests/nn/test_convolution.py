@@ -227,3 +227,9 @@ def test_conv_tbc_refuses_what_pytorch_refuses():
     agree_error(lambda lib: lib.conv_tbc(x(lib)[..., :2], w(lib), b(lib)), "Input dim 2 (input channels)")
     agree_error(lambda lib: lib.conv_tbc(x(lib), w(lib), b(lib)[:4]), "Bias size must equal dim 2 in the weight tensor")
     np.testing.assert_array_equal(tdt.conv_tbc(x(tdt), w(tdt), b(tdt)).shape, (5, 2, 5))
+
+
+@pytest.mark.parametrize("dilation", [2**31, 2**40])
+def test_a_border_that_no_memory_holds_is_refused(dilation):
+    with pytest.raises(RuntimeError, match="padded input size per channel is too large"):
+        tdt.nn.functional.conv1d(tdt.ones(2, 4), tdt.ones(2, 1, 4), padding="same", groups=2, dilation=dilation)

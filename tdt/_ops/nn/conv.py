@@ -425,6 +425,8 @@ def _check(name: str, size: tuple, dtype: Any, weight: tuple, weight_dtype: Any,
                            f"{weight[1] * groups} channels, but got {size[1]} channels instead")  # fmt: skip
     extent = [d * (k - 1) + 1 for d, k in zip(dilation, weight[2:], strict=True)]
     full = [n + 2 * p for n, p in zip(size[2:], padding, strict=True)]
+    if max(full) >= 2**31:  # no memory holds it
+        raise RuntimeError(f"Calculated padded input size per channel is too large: ({' x '.join(map(str, full))})")
     if any(r > n for r, n in zip(extent, full, strict=True)):
         raise RuntimeError(f"Calculated padded input size per channel: ({' x '.join(map(str, full))}). Kernel size: "
                            f"({' x '.join(map(str, extent))}). Kernel size can't be greater than actual input size")  # fmt: skip
