@@ -80,6 +80,7 @@ OF_WRONG_INDICES = """
 """
 
 OF_OVERLAPS = """
+    t.nn.functional.multilabel_soft_margin_loss(t.ones(1), t.arange(5.0), weight=t.ones(1, 5))
     t.ones(3).expand(2, 3).tril_(); t.ones(3).expand(2, 3).triu_(); t.threshold_(t.ones(3).expand(2, 3), 1, 4)
     t.ones(3).expand(2, 3).index_fill_(0, t.tensor([0]), 2.0); t.ones(3).expand(2, 3).relu_()
     (lambda x: x[1:].nextafter_(x[:-1]))(t.ones(4)); (lambda x: x.nextafter_(x.T))(t.ones(3, 3)); t.ones(4).nextafter_(t.ones(4))

@@ -226,4 +226,4 @@ def multilabel_soft_margin_loss(
     check_tensors("multilabel_soft_margin_loss", input=input)
     losses = _binary_cross_entropy_with_logits(input, target)
     losses = losses if weight is None else losses * weight
-    return reduced(losses.sum(-1) / input.shape[-1], reduction)
+    return reduced(losses.sum(input.ndim - 1) / input.shape[-1], reduction)  # the target may have more dimensions
