@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from tdt._core.calls import is_empty
 from tdt._core.ranges import arange
 from tdt._core.tensor import Tensor
 from tdt._ops.shape.views import ALL_OF
@@ -97,7 +98,7 @@ def _fold(op: Any, inputs: list[Operand], size: int, attributes: dict) -> Any:
     (x,), dim = inputs, attributes["dim"]
     if not x.rank:
         return op(x.value.reshape(size, 1), **{**attributes, "dim": (1,), "keepdim": False})
-    if dim == ():
+    if is_empty(dim):
         return None
     return op(x.value, **{**attributes, "dim": tuple(range(1, x.rank + 1)) if dim is None else _behind(dim)})
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from tdt._core.calls import is_empty
 from tdt._core.dtype import bool as bool_dtype
 from tdt._core.dtype import dtype as Dtype
 from tdt._core.dtype import float32, iinfo, int64
@@ -101,7 +102,7 @@ def _left(name: str, input: Tensor, mask: Tensor | None, neutral: float | None =
 
 def _all_dims(dim: Dims, ndim: int) -> tuple[int, ...]:
     """The dimensions to reduce over, in order; all of them for None and ()."""
-    return tuple(range(ndim)) if dim is None or dim == () else tuple(sorted(wrap_dims(dim, max(ndim, 1)) or ()))
+    return tuple(range(ndim)) if dim is None or is_empty(dim) else tuple(sorted(wrap_dims(dim, max(ndim, 1)) or ()))
 
 
 def _sum_type(input: Tensor, dtype: Dtype | None) -> Dtype:

@@ -97,6 +97,11 @@ def is_bool(value: Any) -> bool:
     return kind is bool or ((kind is tuple or kind is list) and value and value[0].__class__ is bool)
 
 
+def is_empty(value: Any) -> bool:
+    """Whether `value` is an empty tuple. A number of NumPy compared with one gives an array, not a bool."""
+    return value.__class__ is tuple and not value
+
+
 def integer(value: Any) -> int:
     """`operator.index(value)`, but TypeError for a bool."""
     if value.__class__ is bool:
@@ -229,6 +234,11 @@ def as_numbers(name: str, settings: dict[str, Any]) -> dict[str, Any]:
             check_call()
             raise TypeError(f"{name.lstrip('_')}(): argument '{argument}' must be Number, not {type(value).__name__}")
     return {argument: value.item() if isinstance(value, Tensor) else value for argument, value in settings.items()}
+
+
+def plain_number(value: Any) -> Any:
+    """A number of NumPy as one of Python; anything else as it is."""
+    return value.item() if isinstance(value, np.number) else value
 
 
 def _renamed(function: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any] | None:

@@ -69,7 +69,7 @@ def arange(
         array = _floats(whole[0], whole[1], whole[2], dtype)
         if array is not None:
             return _recorded(_finished(array, requires_grad))
-    first, limit, stride = (_real(v.item() if isinstance(v, Tensor) else v) for v in (start, end, step))
+    first, limit, stride = (_real(v.item() if isinstance(v, (Tensor, np.number)) else v) for v in (start, end, step))
     dtype = out.dtype if dtype is None and out is not None else dtype
     if dtype is None:
         dtype = _dtype.int64 if all(isinstance(v, int) for v in (first, limit, stride)) else _dtype.get_default_dtype()

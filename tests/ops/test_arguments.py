@@ -3,6 +3,7 @@
 import functools
 import re
 
+import numpy as np
 import pytest
 
 import tdt
@@ -289,3 +290,24 @@ def test_an_alpha_that_has_dimensions_or_requires_a_gradient_is_refused(alpha):
     for lib in (tdt, torch):
         with pytest.raises(TypeError, match="add.*alpha"):
             lib.add(lib.ones(2), lib.ones(2), alpha=eval(f"t.{alpha}", {"t": lib}))
+
+
+WITH_NUMPYS_NUMBER = [
+    "t.arange(np.int64(3))", "t.arange(0, np.float32(2), np.uint8(1))", "x.all(np.int64(1))", "t.any(x, dim=np.int32(0))",
+    "x.roll(1, np.int64(0))", "x.tensor_split(np.int64(2))[0]", "t.hsplit(x, np.int64(2))[1]", "x[np.array(1)]",
+    "x if x.__setitem__(1, np.uint8(7)) is None else 0", "t.where(x > 1, np.float32(0.5), 2)",
+    "t.where(x > 1, np.int64(3), x)", "t.searchsorted(x[0], np.float64(1.5))", "t.bucketize(np.int64(2), x[0])",
+    "t.isin(x, np.int32(2))", "t.nn.functional.max_pool1d(x, 2, np.int64(1))", "t.nn.LayerNorm(np.int64(4))(x)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("code", WITH_NUMPYS_NUMBER)
+def test_a_number_of_numpy_stands_for_one_of_python(code):
+    a, b = (eval(code, {"t": lib, "np": np, "x": lib.arange(12.0).reshape(3, 4)}) for lib in (tdt, torch))
+    assert difference(a, b) is None
+
+
+def test_a_complex_number_is_no_value_of_cells_around_a_tensor():
+    for lib in (tdt, torch):
+        with pytest.raises(TypeError, match="float"):
+            lib.nn.functional.pad(lib.ones(2), (1, 1), value=1j)

@@ -10,7 +10,7 @@ import numpy as np
 from tdt import _backend, _kernels
 from tdt._backend.waiting import takes_numbers
 from tdt._core import dtype as _dtype
-from tdt._core.calls import front
+from tdt._core.calls import front, plain_number
 from tdt._core.dtype import FLOAT8S, FLOATING_AND_COMPLEX, NUMBERS, REAL, SCALAR_NAMES, check_category
 from tdt._core.float8 import KINDS, astype
 from tdt._core.from_data import LARGE, check_bits, fill_number, held
@@ -77,9 +77,11 @@ def where(
             "where expected condition to be a boolean tensor, but got a tensor with dtype "
             f"{SCALAR_NAMES[condition.dtype]}"
         )
+    if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
+        input, other = plain_number(input), plain_number(other)
     if not isinstance(input, Tensor) and not isinstance(other, Tensor):
         common = _dtype.result_of([], [_dtype._PYTHON[type(input)], _dtype._PYTHON[type(other)]])
-        input = condition.new_full((), input, dtype=common)  # type: ignore[arg-type]
+        input = condition.new_full((), input, dtype=common)
     if input.__class__ is int:
         input = _as_operand(input, other)
     elif other.__class__ is int:

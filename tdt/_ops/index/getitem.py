@@ -96,6 +96,8 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         key = key.item() if key._a.dtype is INT64 else _part(x, key)
     if is_plain(x) and set_directly(x, key, value):
         return
+    if isinstance(value, np.integer):
+        value = int(value)
     if not isinstance(value, (Tensor, bool, int, float, complex)):
         raise TypeError(
             f"can't assign a {type(value).__name__} to a torch.{_dtype.SCALAR_NAMES[x.dtype]}Tensor; give a number or a tensor"
@@ -229,6 +231,8 @@ def _part(x: Tensor, k: Any) -> Any:
         from tdt._core.creation import tensor
 
         is_mask = isinstance(k, np.ndarray) and k.dtype in (np.bool_, np.uint8)
+        if isinstance(k, np.ndarray) and not k.ndim:
+            return _part(x, k[()])
         return tensor(k, dtype=None if len(k) or is_mask else _dtype.int64, device=x.device)
     if hasattr(k, "__index__"):
         return operator.index(k)

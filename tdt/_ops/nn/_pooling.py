@@ -7,6 +7,7 @@ from typing import Any
 
 from tdt._backend.layout import empty_output
 from tdt._backend.windows import output_sizes
+from tdt._core.calls import is_empty
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor
 from tdt._ops._common import at_once
@@ -39,7 +40,7 @@ def window_of(name: str, nd: int, input: Tensor, **sizes: Any) -> tuple[bool, Te
     """Check and spell out the arguments of a pooling: (is unbatched, batched input, [kernel, stride, padding, …])."""
     if not isinstance(input, Tensor):
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
-    if sizes["stride"] is None or sizes["stride"] == ():
+    if sizes["stride"] is None or is_empty(sizes["stride"]):
         sizes["stride"] = sizes["kernel_size"]
     values = []
     for what, value in sizes.items():
@@ -98,7 +99,7 @@ def plain_windows(nd: int, input: Any, kernel: Any, stride: Any, padding: Any, d
 def _windows(nd: int, shape: tuple, kernel: Any, stride: Any, padding: Any, dilation: Any,
              ceil_mode: bool) -> dict[str, Any] | None:  # fmt: skip
     """Attributes for images of a shape; None for windows that cannot be."""
-    values = {"kernel": kernel, "stride": kernel if stride is None or stride == () else stride, "padding": padding,
+    values = {"kernel": kernel, "stride": kernel if stride is None or is_empty(stride) else stride, "padding": padding,
               "dilation": dilation}  # fmt: skip
     try:
         how: dict[str, Any] = {what: tuple_of(value, nd, what) for what, value in values.items()}

@@ -221,7 +221,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     tensor([9., 1., 2., 9., 9.])
     """
     if mode == "constant":
-        return constant_pad_nd(input, pad, 0 if value is None else value)
+        return constant_pad_nd(input, pad, 0 if value is None else value if isinstance(value, Tensor) else float(value))
     before, after = _check_border(input, pad, mode, value)
     if min(before + after) >= 0 and input.numel():
         return pad_border(input, before=before, after=after, mode=mode)

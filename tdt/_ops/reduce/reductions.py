@@ -12,6 +12,7 @@ import numpy as np
 from tdt import _backend, _kernels
 from tdt._backend.waiting import ends_by_formula
 from tdt._core import dtype as _dtype
+from tdt._core.calls import is_empty
 from tdt._core.dtype import FLOAT, FLOATING, FLOATING_AND_COMPLEX, REAL, SCALAR_NAMES
 from tdt._core.dtype import dtype as Dtype
 from tdt._core.methods import method
@@ -457,7 +458,7 @@ _short_all, _short_any = fold_path(_all, "all", _truth_type), fold_path(_any, "a
 
 
 @method()
-@takes(lambda dim=None, keepdim=False: None if dim == () else (_short_all, dim, keepdim))
+@takes(lambda dim=None, keepdim=False: None if is_empty(dim) else (_short_all, dim, keepdim))
 def all(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """Whether all elements over `dim` are non-zero: bool, but uint8 for uint8 input.
 
@@ -469,13 +470,13 @@ def all(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor |
     >>> tdt.all(tdt.tensor([True, False]))
     tensor(False)
     """
-    dims = wrap_dims(dim, tensor_argument("all", input).ndim) if dim != () else ()
+    dims = () if is_empty(dim) else wrap_dims(dim, tensor_argument("all", input).ndim)
     refuse_out(out, out if out is not None and out.dtype is _dtype.uint8 else _dtype.bool)
     return finish(_all, out, input, dim=dims, keepdim=keepdim)
 
 
 @method()
-@takes(lambda dim=None, keepdim=False: None if dim == () else (_short_any, dim, keepdim))
+@takes(lambda dim=None, keepdim=False: None if is_empty(dim) else (_short_any, dim, keepdim))
 def any(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """Whether at least one element over `dim` is non-zero: bool, but uint8 for uint8 input.
 
@@ -487,7 +488,7 @@ def any(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor |
     >>> tdt.any(tdt.tensor([True, False]))
     tensor(True)
     """
-    dims = wrap_dims(dim, tensor_argument("any", input).ndim) if dim != () else ()
+    dims = () if is_empty(dim) else wrap_dims(dim, tensor_argument("any", input).ndim)
     refuse_out(out, out if out is not None and out.dtype is _dtype.uint8 else _dtype.bool)
     return finish(_any, out, input, dim=dims, keepdim=keepdim)
 

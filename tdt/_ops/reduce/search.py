@@ -12,7 +12,7 @@ import numpy as np
 
 from tdt import _kernels
 from tdt._core import dtype as _dtype
-from tdt._core.calls import front
+from tdt._core.calls import front, plain_number
 from tdt._core.dtype import REAL_NUMBERS, SCALAR_NAMES
 from tdt._core.tensor import Tensor
 from tdt._ops._common import Number
@@ -123,7 +123,7 @@ def bucketize(
 
 def _search(edges: Tensor, x: Any, small: bool, right: bool, order: Any, out: Tensor | None) -> Tensor:
     if not isinstance(x, Tensor):
-        edges, x = _with_number(edges, x)
+        edges, x = _with_number(edges, plain_number(x))
     _check_search("torch.searchsorted()", edges, x, order)
     kind = _dtype.int32 if small else _dtype.int64
     if out is not None and out.dtype is not kind:
@@ -204,7 +204,7 @@ def isin(
     >>> tdt.isin(tdt.tensor([1, 2, 3]), tdt.tensor([2, 3]))
     tensor([False,  True,  True])
     """
-    both = (elements, test_elements)
+    both = elements, test_elements = plain_number(elements), plain_number(test_elements)
     if not any(isinstance(x, Tensor) for x in both):
         raise TypeError(
             "isin() received an invalid combination of arguments - elements or test_elements must be a Tensor"

@@ -13,7 +13,7 @@ import numpy as np
 from tdt import _kernels
 from tdt._backend.layout import empty_in_order, in_order
 from tdt._core.aliases import Dims
-from tdt._core.calls import as_shape, front
+from tdt._core.calls import as_shape, front, is_empty
 from tdt._core.dtype import FLOAT8S
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
@@ -158,7 +158,7 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: Dims = None) -> Tenso
     if shifts.__class__ is dims.__class__ is int and input._a.ndim:
         return unary(_roll, input, {"shifts": (shifts,), "dims": (wrap_dim(dims, input._a.ndim),)})
     shifts = tuple(map(operator.index, (shifts,) if is_int(shifts) else shifts))
-    dims = None if dims is None or dims == () else (dims,) if is_int(dims) else tuple(dims)
+    dims = None if dims is None or is_empty(dims) else (dims,) if is_int(dims) else tuple(dims)
     if not shifts:
         raise RuntimeError("`shifts` required")
     if (dims is None and len(shifts) > 1) or (dims is not None and len(dims) != len(shifts)):

@@ -14,7 +14,7 @@ import numpy as np
 from tdt import _backend
 from tdt._backend.waiting import repeatable
 from tdt._core import dtype as _dtype
-from tdt._core.calls import front
+from tdt._core.calls import front, plain_number
 from tdt._core.dtype import FLOAT8S, SCALAR_NAMES, int64
 from tdt._core.methods import method
 from tdt._core.mode import relation_read
@@ -226,7 +226,7 @@ def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tenso
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     d = wrap_dim(dim, input.ndim)
     n = input._a.shape[d]
-    cuts: Any = indices_or_sections
+    cuts: Any = plain_number(indices_or_sections)
     if isinstance(cuts, Tensor):
         if cuts.dtype is not int64:
             raise RuntimeError(
@@ -259,6 +259,7 @@ def _split_along(name: str, input: Tensor, indices_or_sections: Any, dim: int, l
             f"torch.{name} requires a tensor with at least {least} dimension{'s' * (least > 1)}, but got a tensor with "
             f"{input.ndim} dimensions!"
         )
+    indices_or_sections = plain_number(indices_or_sections)
     if isinstance(indices_or_sections, int) and (indices_or_sections <= 0 or input.shape[dim] % indices_or_sections):
         raise RuntimeError(
             f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension {input.shape[dim]} "

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tdt._core.aliases import Ints
 from tdt._core.creation import ones, zeros
 from tdt._core.mode import no_grad
@@ -138,7 +140,7 @@ class RMSNorm(_Affine):
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
-    return (shape,) if isinstance(shape, int) else tuple(shape)
+    return (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(shape)
 
 
 class LocalResponseNorm(Module):
