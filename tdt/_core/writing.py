@@ -37,7 +37,7 @@ def check_overlap(x: Tensor, others: tuple) -> None:
     Only tensors without gaps are compared, by their bounds; the same elements in the same order are allowed.
     """
     for t in others:
-        if isinstance(t, Tensor) and t._st is x._st and t is not x and _dense(t._a) and _dense(x._a):
+        if isinstance(t, Tensor) and t._st is x._st and t is not x and fills_block(t._a) and fills_block(x._a):
             a, b = _backend.byte_bounds(x._a), _backend.byte_bounds(t._a)
             if a[0] < b[1] and b[0] < a[1] and (a != b or t._a.shape != x._a.shape or _steps(t._a) != _steps(x._a)):
                 raise RuntimeError(SHARED)
@@ -55,7 +55,7 @@ def _steps(array: Any) -> list[int]:
     return [s if n > 1 else 0 for s, n in zip(array.strides, array.shape, strict=True)]
 
 
-def _dense(array: Any) -> bool:
+def fills_block(array: Any) -> bool:
     """Whether the elements fill a block of memory without gaps, in any order of dimensions."""
     low, high = _backend.byte_bounds(array)
     return high - low == array.size * array.itemsize and not _backend.overlaps_itself(array)

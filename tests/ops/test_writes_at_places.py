@@ -144,3 +144,30 @@ def test_an_index_that_is_the_tensor_itself_is_read_before_it_is_written(
         target = x.clone()
         write(target, of_same_memory(target), y)
         assert tdt.equal(target, expected)
+
+
+# Writes of a tensor's own elements to it, in a call of `write(lib, x)` with x of shape (3, 4).
+OF_ITS_OWN = {
+    "rows over rows": lambda lib, x: x.__setitem__(slice(1, None), x[:-1]),
+    "a row": lambda lib, x: x.__setitem__(0, x[1]),
+    "an element at a mask": lambda lib, x: x.__setitem__(x > 3, x[0, 2]),
+    "an element at places": lambda lib, x: x.__setitem__(lib.tensor([1, 2]), x[0, 2]),
+    "a column at columns": lambda lib, x: x.__setitem__((slice(None), lib.tensor([1, 3])), x[:, :1]),
+    "rows of a part": lambda lib, x: x[:, 1:].__setitem__(lib.tensor([0, 1]), x[1:, 1:]),
+    "an element of a column": lambda lib, x: x[:, 1].index_put_((lib.tensor([1, 2]),), x[0, 1]),
+}
+
+
+@pytest.mark.parametrize("write", OF_ITS_OWN.values(), ids=OF_ITS_OWN)
+def test_a_tensors_own_elements_are_written_or_refused_as_by_pytorch(write):
+    torch = require_torch()
+    results = []
+    for lib in (tdt, torch):
+        x = lib.arange(12.0).reshape(3, 4)
+        try:
+            write(lib, x)
+        except RuntimeError as error:
+            results.append(str(error)[:60])
+        else:
+            results.append(x.tolist())
+    assert results[0] == results[1]

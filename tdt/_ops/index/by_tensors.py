@@ -18,7 +18,7 @@ from tdt._core.dtype import FLOAT8_SIGNED, FLOAT8S
 from tdt._core.methods import method
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor, alias, wrap
-from tdt._core.writing import SHARED
+from tdt._core.writing import SHARED, fills_block
 from tdt._ops.index.nonzero import nonzero
 from tdt._ops.shape.views import expand
 from tdt.autograd._in_place_methods import small_overwritten
@@ -342,7 +342,7 @@ def index_put_(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, 
 
     Raises:
         IndexError: when there are more indices than dimensions, or an index is out of range.
-        RuntimeError: when `values` shares memory with `input`, dtypes differ or `values` does not broadcast.
+        RuntimeError: when `values` shares memory with `input` and neither has gaps, dtypes differ or `values` does not broadcast.
 
     >>> import tdt
     >>> tdt.zeros(3).index_put_((tdt.tensor([0, 2]),), tdt.tensor(5.0))
@@ -354,9 +354,20 @@ def index_put_(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, 
     if len(indices) > input.ndim:
         raise IndexError(f"too many indices for tensor of dimension {input.ndim} (got {len(indices)})")
     if values is input or (values._st is input._st and _backend.may_overlap(input._a, values._a)):
-        raise RuntimeError(SHARED)
+        values = _apart(input, indices, values, accumulate)
     places = _integer_places(indices)
     if places is not None and small_overwritten(_index_put_at, input, values, bool(accumulate), *places):
         return input
     tensors, dims, values = _put_operands(input, indices, values)
     return _index_put.inplace(input, values, *tensors, dims=dims, accumulate=accumulate)
+
+
+def _apart(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool) -> Tensor:
+    """A copy of `values`, which share memory with `input`; RuntimeError where PyTorch refuses them.
+
+    It does where both are without gaps, but for one value at the places of a mask, which it fills with that.
+    """
+    is_fill = values._a.size == 1 and not accumulate and [t.dtype for t in indices if t is not None] == [_dtype.bool]
+    if not is_fill and (values is input or (fills_block(input._a) and fills_block(values._a))):
+        raise RuntimeError(SHARED)
+    return values.clone()

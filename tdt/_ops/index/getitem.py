@@ -121,8 +121,8 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         return
     if not isinstance(value, Tensor):
         value = x.new_full((), value)
-    elif value.dtype is not x.dtype and value._a.size == 1 and _is_one_mask(x, key):  # as masked_fill, it converts
-        value = value.to(x.dtype)
+    elif value._a.size == 1 and (value.dtype is not x.dtype or value._st is x._st) and _is_one_mask(x, key):
+        value = value.to(x.dtype, copy=True)  # as masked_fill, it converts, and takes one of x's elements
     index_put_(viewed, indices, value)
 
 
