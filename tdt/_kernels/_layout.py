@@ -15,7 +15,7 @@ from tdt._kernels._code import Code, Value, native
 from tdt._kernels._formulas import BFLOAT16, widen
 from tdt._kernels._intrinsics import transpose8
 from tdt._kernels._jit import jit
-from tdt._kernels._launches import copy_to, words_for
+from tdt._kernels._launches import WATCH, copy_to, words_for
 from tdt._kernels._native import NativeKernel
 from tdt._kernels._pool import parallel, stays_on_caller
 from tdt._kernels._tile import call
@@ -91,8 +91,11 @@ def _prepared(
 
 
 def readable_behind(a: np.ndarray, count: int) -> np.ndarray:
-    """`a`, contiguous, where so many numbers behind its end lie in a page of memory that it has, else a copy that has them."""
-    if -(address_of(a) + a.nbytes) % mmap.PAGESIZE >= count * a.itemsize:
+    """`a`, contiguous, where so many numbers behind its end lie in a page of memory that it has, else a copy that has them.
+
+    While somebody watches, always a copy, since calls with arrays in other places must launch the same.
+    """
+    if WATCH.own() is None and -(address_of(a) + a.nbytes) % mmap.PAGESIZE >= count * a.itemsize:
         return a
     memory = np.empty(a.size + count, a.dtype)
     copy_to(memory[: a.size], a.reshape(-1))

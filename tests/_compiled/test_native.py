@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import mmap
 import os
 import threading
 
@@ -13,6 +14,8 @@ import tdt
 from tdt import nn
 from tdt._compiled import native, trials
 from tdt._kernels import _jit, _native, _tape
+from tdt._kernels._launches import watch
+from tdt._kernels._layout import readable_behind
 from tdt.nn import functional as F
 
 pytestmark = pytest.mark.skipif(not tdt.backends.kernels.enabled(), reason="portable code launches nothing")
@@ -227,6 +230,16 @@ def test_sums_within_kernels_run_without_python(name, monkeypatch):
             assert own.detach().numpy().tobytes() == other.detach().numpy().tobytes()
     assert len(natives(compiled)) == 2
     assert all(isinstance(step, native._Launched) for program in natives(compiled) for step in program.steps)
+
+
+def test_arrays_at_the_end_of_a_page_are_launched_as_others():
+    memory, counts = np.zeros(2 * mmap.PAGESIZE, np.uint8), []
+    end = -memory.ctypes.data % mmap.PAGESIZE + mmap.PAGESIZE
+    for behind in (0, 64):
+        with watch() as trace:
+            readable_behind(memory[end - behind - 256 : end - behind].view(np.float32), 8)
+        counts.append(len(trace.launches))
+    assert counts == [1, 1]
 
 
 def test_kernels_take_watched_arrays_as_others(monkeypatch):
