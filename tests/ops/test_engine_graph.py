@@ -448,3 +448,12 @@ def test_nodes_that_run_often_give_the_same_gradients_and_check_what_they_saved(
     last.backward()
     with pytest.raises(RuntimeError, match="second time"):
         last.backward()
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum", "fmax", "fmin"])
+@pytest.mark.parametrize("dtype", [tdt.bfloat16, tdt.float16])
+def test_recorded_gradients_of_extremes_have_the_operands_dtype(name, dtype):
+    x = tdt.tensor([1.0, 2.0, 3.0], dtype=dtype, requires_grad=True)
+    (g,) = tdt.autograd.grad(getattr(tdt, name)(x, tdt.full_like(x, 2)).sum(), x, create_graph=True)
+    assert g.dtype is dtype
+    assert g[1] == 0.5 or name.startswith("f")

@@ -256,7 +256,10 @@ _fmod.fast_vjp("y")(lambda xp, g, x, y: -g * xp.trunc(xp.true_divide(x, y)))
 @method()
 @binary_op(
     ufunc2("maximum"),
-    {"x": lambda g, x, y: g * _share(x == y, x < y), "y": lambda g, x, y: g * _share(x == y, y < x)},
+    {
+        "x": lambda g, x, y: g * _share((x == y).to(g.dtype), x < y),
+        "y": lambda g, x, y: g * _share((x == y).to(g.dtype), y < x),
+    },
     fast_vjp={
         "x": lambda xp, g, x, y: g * _share(x == y, x < y, g.dtype.type),
         "y": lambda xp, g, x, y: g * _share(x == y, y < x, g.dtype.type),
@@ -281,7 +284,10 @@ def maximum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tenso
 @method()
 @binary_op(
     ufunc2("minimum"),
-    {"x": lambda g, x, y: g * _share(x == y, x > y), "y": lambda g, x, y: g * _share(x == y, y > x)},
+    {
+        "x": lambda g, x, y: g * _share((x == y).to(g.dtype), x > y),
+        "y": lambda g, x, y: g * _share((x == y).to(g.dtype), y > x),
+    },
     fast_vjp={
         "x": lambda xp, g, x, y: g * _share(x == y, x > y, g.dtype.type),
         "y": lambda xp, g, x, y: g * _share(x == y, y > x, g.dtype.type),
