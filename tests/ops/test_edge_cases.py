@@ -106,6 +106,7 @@ OF_OTHER_LAYOUTS = """
     t.slice_scatter(t.arange(3).expand(4, 3), t.zeros(2, 3).long(), 0, 1, 3); t.view_copy(t.arange(3).expand(4, 3), (6, 2))
     t.view_copy(t.ones(2), t.int32); t.index_fill(t.ones(3, 4).t(), 0, t.tensor([1]), 5).stride()
     t.gather(t.ones(3, 4).t(), 0, t.zeros(3, 2).long().t()).stride()
+    t.rot90(t.ones(3, 4).t(), 4).stride(); t.rot90(t.ones(3, 4).t(), 1).stride(); t.rot90(t.ones(3, 4).t(), 2).stride()
     t.masked_scatter(t.ones(2, 3), t.ones(2) > 0, t.ones(6))
 """
 

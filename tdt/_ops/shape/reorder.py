@@ -171,7 +171,9 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: Dims = None) -> Tenso
 @op(computes=False, name="rot90")
 def _rot90(xp: ModuleType, x: Any, *, turns: int, dims: tuple[int, int]) -> Any:
     a, b = dims
-    turned = _flip.forward(xp, x, dims=((), (b,), (a, b), (a,))[turns])
+    if not turns:
+        return x.copy("C")
+    turned = _flip.forward(xp, x, dims=((b,), (a, b), (a,))[turns - 1])
     return turned.swapaxes(a, b) if turns % 2 else turned
 
 
