@@ -171,3 +171,11 @@ def test_a_tensors_own_elements_are_written_or_refused_as_by_pytorch(write):
         else:
             results.append(x.tolist())
     assert results[0] == results[1]
+
+
+def test_index_put_gives_a_result_that_lies_in_memory_as_its_input():
+    torch = require_torch()
+    for lib in (tdt, torch):
+        x = lib.arange(12.0).reshape(4, 3).t()
+        for accumulate in (False, True):
+            assert x.index_put((lib.tensor([0]),), x[1], accumulate).stride() == (1, 3)

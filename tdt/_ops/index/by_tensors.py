@@ -15,11 +15,13 @@ from tdt._backend.scatter import add_at
 from tdt._core import dtype as _dtype
 from tdt._core.calls import TENSOR_TYPES, front
 from tdt._core.dtype import FLOAT8_SIGNED, FLOAT8S
+from tdt._core.memory_format import preserve_format
 from tdt._core.methods import method
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor, alias, wrap
 from tdt._core.writing import SHARED, fills_block
 from tdt._ops.index.nonzero import nonzero
+from tdt._ops.shape.memory import in_format
 from tdt._ops.shape.views import expand
 from tdt.autograd._in_place_methods import small_overwritten
 from tdt.autograd._inplace import check_writable
@@ -179,7 +181,7 @@ def _index_put(
     xp: ModuleType, x: Any, values: Any, *tensors: Any, dims: tuple[int, ...], accumulate: bool, out: Any = None
 ) -> Any:
     if out is None:
-        out = x.copy()
+        out = in_format(xp, x, preserve_format)
         if _placed(out, values, tensors, dims, accumulate):
             return out
     _checked(x, tensors, dims)
