@@ -441,7 +441,7 @@ def _others(values: ndarray, random: np.random.Generator, turn: int, any_integer
     if kind in "iu" and any_integers:
         return random.integers(0, 100, values.shape).astype(values.dtype)
     if kind != "f":
-        known = np.unique(values)
+        known = np.array([*dict.fromkeys(values.reshape(-1).tolist())], values.dtype)  # np.unique would load numpy.ma
         if len(known) < 2:
             return None if values.size else values
         others = random.choice(known, values.shape)
