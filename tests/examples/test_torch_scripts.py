@@ -15,10 +15,31 @@ from tests.helpers import require_torch
 from tests.references import torch_scripts as scripts
 from tests.test_random import mkl_draws_bernoulli
 
+# Compiles each network whose parameters a script asks for, if COMPILED. Losses are kept to the last bit, warnings too.
+NETWORKS = """
+import warnings
+import torch
+
+def parameters(self, *args, **kwargs):
+    by_script = sys._getframe(1).f_globals["__name__"] == "__main__"
+    if COMPILED and by_script and "forward" not in vars(self):
+        self.compile()
+    return found(self, *args, **kwargs)
+
+def backward(self, *args, **kwargs):
+    said["losses"] += " " + self.detach().sum().item().hex()
+    return propagate(self, *args, **kwargs)
+
+found, propagate = torch.nn.Module.parameters, torch.Tensor.backward
+torch.nn.Module.parameters, torch.Tensor.backward = parameters, backward
+said["losses"] = said["reasons"] = ""
+warnings.showwarning = lambda message, *rest: said.update(reasons=f"{said['reasons']}{message}\\n")
+"""
+
 
 @cache
-def on_tdt() -> dict[str, str]:
-    return scripts.outputs("-m", "tdt.as_torch")
+def on_tdt(compiled: bool = False) -> dict[str, str]:
+    return scripts.outputs("-m", "tdt.as_torch", first=NETWORKS.replace("COMPILED", str(compiled)))
 
 
 @cache
@@ -36,6 +57,15 @@ def test_a_script_has_the_losses_of_the_pytorch_that_is_here(name: str):
     if mkl_draws_bernoulli(require_torch()):
         pytest.skip("this PyTorch draws dropout from MKL: other numbers than on other processors")
     assert scripts.difference(on_tdt()[name], on_pytorch()[name]) < scripts.RELATIVE
+
+
+def test_scripts_whose_networks_are_compiled_print_the_same_and_have_the_same_losses_to_the_last_bit():
+    compiled, eager = on_tdt(compiled=True), on_tdt()
+    reasons = [line for line in compiled["reasons"].splitlines() if line.startswith("tdt.compile: ")]
+    assert [line.split()[1] for line in reasons] == ["Policy", "GCN"]
+    assert "recompile_limit" in reasons[0] and "SparseCOO" in reasons[1]
+    assert len(eager["losses"].split()) > 500
+    assert compiled == eager | {"reasons": compiled["reasons"]}
 
 
 @pytest.mark.parametrize("path", sorted(scripts.FOLDER.glob("*.py")), ids=lambda path: path.stem)

@@ -19,12 +19,13 @@ FILE = Path(__file__).with_suffix(".json")
 SCRIPTS = ("mlp", "cnn", "vae", "char_rnn", "dcgan", "regression", "reinforce", "transformer", "gcn", "lbfgs_sine")
 RELATIVE = 1e-5  # float32 sums in another order; after dozens of steps of training some 1e-6 remain
 
-# All of them in one process, which spares nine imports: each is run as `python script.py` would.
+# All of them in one process, which spares nine imports: each is run as `python script.py` would. `said` may hold more.
 DRIVER = """
 import contextlib, io, json, runpy, sys
 folder, *names = sys.argv[1:]
 sys.path.insert(0, folder)
 said = {}
+%s
 for name in names:
     sys.argv = [f"{folder}/{name}.py"]
     with contextlib.redirect_stdout(io.StringIO()) as out:
@@ -34,10 +35,13 @@ print(json.dumps(said))
 """
 
 
-def outputs(*python: str) -> dict[str, str]:
-    """What each script prints when this Python, with these arguments before the program, runs it on one thread."""
+def outputs(*python: str, first: str = "") -> dict[str, str]:
+    """What each script prints when this Python, with these arguments before the program, runs it on one thread.
+
+    first: code that runs before the scripts.
+    """
     done = subprocess.run(
-        [sys.executable, *python, "-c", DRIVER, str(FOLDER), *SCRIPTS],
+        [sys.executable, *python, "-c", DRIVER % first, str(FOLDER), *SCRIPTS],
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
