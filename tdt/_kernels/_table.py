@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from struct import Struct
 from typing import Any
 from weakref import ref
@@ -26,10 +27,12 @@ class Table:
         launched: how a kernel was called last, and what was packed for that, if the next call is alike.
         columns: the initial arrays.
         launches: whether a kernel that is called with the table runs; else it only writes its numbers for a tape.
+        write: `write(*numbers)` writes the numbers of all rows to where those of `numbered` were last, if that was one row.
     """
 
     launched: Any = None
     launches = True
+    write: Callable[..., None]
 
     def __init__(self, columns: Sequence[Sequence[np.ndarray] | None]):
         first = next(column for column in columns if column is not None)
@@ -41,7 +44,7 @@ class Table:
         self.blocks = int(blocks[-1])
         self.like = np.empty(0, first[0].dtype)
         self.columns = columns
-        self._shape, self._numbers, self._write = (0, 0), np.empty((0, 0)), Struct("").pack_into
+        self._shape, self._numbers = (0, 0), np.empty((0, 0))
         self._array_refs: dict[int, list[ref]] = {}
         for number, column in enumerate(columns):
             if column is not None:
@@ -69,9 +72,10 @@ class Table:
             rows = 1
         if self._shape != (rows, len(first)):
             self._shape = rows, len(first)
-            self._numbers, self._write = np.empty(self._shape), Struct(f"{len(first)}d").pack_into
+            self._numbers = np.empty(self._shape)
+            self.write = partial(Struct(f"{len(first)}d").pack_into, self._numbers, 0)
         if rows == 1:
-            self._write(self._numbers, 0, *first)
+            self.write(*first)
         else:
             self._numbers[...] = values
         return self._numbers

@@ -11,6 +11,7 @@ grouping never shows in the numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +62,7 @@ class Slab:
     """The state of several parameters of one dtype and device: a flat array, and a row of `scalars`, for each name.
 
     arrays, scalars: the names of either, with the values before the first step. The parameters' scalars that are there
-    already have the same `scalar_dtypes`.
+    already have the same `scalar_dtypes`. pairs: each row of scalars, and as it was when a plan last read or wrote it.
     """
 
     def __init__(self, params: Sequence[Tensor], arrays: dict[str, float], scalars: dict[str, float], state: dict):
@@ -70,7 +71,8 @@ class Slab:
         self.bounds = [0, *np.cumsum([p._a.size for p in params]).tolist()]
         self.flat = [xp.empty(self.bounds[-1], like.dtype) for _ in arrays]
         self.dtypes = scalar_dtypes(state.get(params[0], {}), scalars)
-        self.scalars = [np.empty(len(params), dtype) for dtype in self.dtypes]
+        self.pairs = [np.empty((2, len(params)), dtype) for dtype in self.dtypes]
+        self.scalars = [scalars for scalars, _ in self.pairs]
         self.fresh: list[bool] = []
         for i, p in enumerate(params):
             own = state[p] if arrays or scalars else {}
@@ -209,10 +211,9 @@ class Plan:
         self.homes: list[tuple[Slab, int]] = [self.places[p] for p in live]
         self.state_arrays = [state[p][name]._a for p in live for name in self.watched]
         self._runs = self._neighbours()
-        rows = [(row[picked], k) for slab, picked, _, _ in self._runs for k, row in enumerate(slab.scalars)]
-        self._rows = [(row, row.copy(), k) for row, k in rows]  # the scalars; and as they were when they were read
+        self._rows = [(pair[:, picked], k) for slab, picked, *_ in self._runs for k, pair in enumerate(slab.pairs)]
         self._fresh = True  # whether a slab may hold state that no step has used yet
-        self._now, self.is_read = self._read(), True
+        self._read_scalars()
         self.tables = list(self._make_tables())
         in_table = {i for rows, _, _ in self.tables for i in rows}
         self.pieces = list(self._make_pieces([i for i in range(len(live)) if i not in in_table]))
@@ -238,10 +239,8 @@ class Plan:
 
     def reads(self) -> bool:
         """Whether kernels are switched on as they were. Reads the scalars."""
-        if self._fresh or not self.is_read or any(row.tobytes() != known.tobytes() for row, known, _ in self._rows):
-            self._now, self.is_read = self._read(), True
-            for row, known, _ in self._rows:
-                known[...] = row
+        if self._fresh or not self.is_read or any(row.tobytes() != known.tobytes() for (row, known), _ in self._rows):
+            self._read_scalars()
         return self.kernels_on == _kernels.enabled() and (
             self.steps != FIRST_STEPS or bool(self.tables) or not self.on_cpu
         )
@@ -276,7 +275,7 @@ class Plan:
 
     def count_fewer(self, fewer: int) -> None:
         """Let so many steps that were counted not have been taken, where `counts_alone`."""
-        for row, _, _ in self._rows:
+        for (row, _), _ in self._rows:
             row -= fewer
         self.is_read = False
 
@@ -291,12 +290,12 @@ class Plan:
         now = self._now
         if fewer:
             now = [(dtypes, fresh, *[count - fewer for count in counts]) for dtypes, fresh, *counts in now]
-        if not self._fresh and now.count(now[0]) == len(now):
+        if len(now) == 1 and not self._fresh:
             after, numbers = step(*now[0])
-            return [numbers], lambda: self._keep_all(after)
+            return [numbers], partial(self._keep_all, after)
         known = {values: step(*values) for values in dict.fromkeys(now)}
         steps = [known[values] for values in now]
-        return [numbers for _, numbers in steps], lambda: self._keep_each(steps)
+        return [numbers for _, numbers in steps], partial(self._keep_each, steps * (len(self.live) // len(steps)))
 
     def numbers_of(self, numbers: list[tuple], rows: Sequence[int]) -> list[tuple]:
         """Of what `next_numbers` gave, the numbers of some parameters, or one for all."""
@@ -305,12 +304,10 @@ class Plan:
     def _keep_all(self, after: tuple) -> None:
         """Let all parameters have these scalars."""
         self.steps += 1
-        for row, known, k in self._rows:
-            row.fill(after[k])
-            known.fill(after[k])
+        for pair, k in self._rows:
+            pair.fill(after[k])
         dtypes, fresh, *_ = self._now[0]
-        now = dtypes, fresh, *[row.item(0) for row, _, _ in self._rows[: len(after)]]
-        self._now = [now] * len(self._now)
+        self._now = [(dtypes, fresh, *[pair.item(0) for pair, _ in self._rows[: len(after)]])]
 
     def _keep_each(self, steps: list[tuple]) -> None:
         """Let the parameters have the first of these: (scalars, numbers) of each."""
@@ -326,13 +323,18 @@ class Plan:
 
     def refer(self, references: References) -> None:
         """Name the scalars, as they were when they were read."""
-        for row, known, _ in self._rows:
+        for (row, known), _ in self._rows:
             references.array(row, known)
 
+    def _read_scalars(self) -> None:
+        self._now, self.is_read = self._read(), True
+        for (row, known), _ in self._rows:
+            known[...] = row
+
     def _read(self) -> list[tuple]:
-        """The scalars' dtypes, freshness and scalars of each parameter."""
+        """The scalars' dtypes, freshness and scalars of each parameter, or once for all where those are equal."""
         if not (self._fresh or self.scalars_at_first):
-            return [((), False)] * len(self.live)
+            return [((), False)]
         found: list[tuple] = []
         for slab, picked, first, last in self._runs:
             columns, count = [slab.fresh[picked], *[row[picked].tolist() for row in slab.scalars]], last - first
@@ -343,13 +345,12 @@ class Plan:
                 found += [(slab.dtypes, *[column[0] for column in columns])] * count
                 continue
             found += [(slab.dtypes, *values) for values in zip(*columns, strict=True)]
-        return found
+        return found[:1] if found.count(found[0]) == len(found) else found
 
     def _even(self) -> bool:
         """Whether parameters that share a piece still have the same scalars: someone may have set them."""
-        if self._now.count(self._now[0]) == len(self._now):
-            return True
-        return all(len(set(self._now[piece.first : piece.last])) == 1 for piece in self.pieces)
+        now = self._now
+        return len(now) == 1 or all(len(set(now[piece.first : piece.last])) == 1 for piece in self.pieces)
 
     def _neighbours(self) -> list[tuple[Slab, slice, int, int]]:
         """Parameters that follow each other in a slab too, as (slab, where in it, first, last)."""

@@ -37,7 +37,7 @@ class Update:
         return self.optimizer.param_groups[self._place]
 
     def __call__(self, *grads: Any) -> None:
-        vars(self.optimizer)["_opt_called"] = True
+        self.optimizer._opt_called = True
         self.optimizer._update(self.group, self.optimizer._plan(self.group, self.params), list(grads))
 
     def read_skips(self) -> None:
@@ -114,6 +114,7 @@ class TapedUpdate:
         self._steady: References | None = None  # where the options and the scalars that were read are the same, too
         self._group_options: list[Any] = []  # the options as the group has them
         self._zeros: Any = None  # which numbers of all parameters were 0
+        self._writes: list[Callable[..., None]] = []  # what writes those of each table
         self.tables: list[tuple[list[int], Table, Any]] = []
         self.launches: list[Launch] = []
         self._options = options = update.optimizer._values(update.group)
@@ -136,8 +137,8 @@ class TapedUpdate:
         if self._steady is not None and self.plan.is_read and self._steady():
             numbers, self._keep = self.plan.next_numbers(self._advance)
             if len(numbers) == 1 and [*map(bool, numbers[0])] == self._zeros:
-                for _, table, _ in self.tables:
-                    table.numbered(numbers)
+                for write in self._writes:
+                    write(*numbers[0])
                 return True
         return self._prepare_anew()
 
@@ -155,6 +156,7 @@ class TapedUpdate:
                 kernel(table, now, **self._options)
             if table.launched is not known:
                 return False
+        self._writes = [table.write for _, table, _ in self.tables]
         return True
 
     def _read_options(self) -> bool | None:
@@ -207,5 +209,5 @@ class TapedUpdate:
 
     def keep(self) -> None:
         """Count the step that the tape has taken."""
-        vars(self.update.optimizer)["_opt_called"] = True
+        self.update.optimizer._opt_called = True
         self._keep()
