@@ -19,13 +19,14 @@ from tdt._kernels._addresses import address_of, from_address
 from tdt._kernels._builtin_code import BuiltIn, linked_built_in
 from tdt._kernels._code import Value
 
-LIST, DICT, ITEM, SLOT, SET, ARRAY = range(6)
+EMPTY, LIST, DICT, ITEM, SLOT, SET, ARRAY = range(7)
 # Words: the kind, the address, how many values or bytes or the key, the place of the first value.
 RECORD = 4
 HOLD = "tdt_hold"
 COUNT, RECORDS, VALUES = range(3)  # words of its `self`
 MISSING = object()
 BUILT_IN = CellType, FunctionType  # classes without `__slots__` whose objects have places for attributes
+LENGTH = object.__basicsize__  # where lists and dictionaries have how many items they have
 
 
 class References:
@@ -50,7 +51,9 @@ class References:
 
     def container(self, value: Any) -> None:
         """The items of a list, the keys and values of a dictionary, in the order of `dict`, or those of an empty set: none."""
-        if isinstance(value, dict):
+        if isinstance(value, (dict, list)) and not value:
+            self._append(EMPTY, value, 0, [])
+        elif isinstance(value, dict):
             self._append(DICT, value, len(value), [*chain.from_iterable(dict.items(value))])
         elif isinstance(value, list):
             self._append(LIST, value, len(value), list(value))
@@ -134,6 +137,7 @@ class _Hold(BuiltIn):
             kind, address, self.size, self.start = (code.load("i64", records, r * RECORD + k) for k in range(RECORD))
             self.owner = code.cast(address, "ptr")
             cases = [
+                (EMPTY, self.length),
                 (LIST, self.items),
                 (DICT, self.entries),
                 (ITEM, self.item),
@@ -164,17 +168,21 @@ class _Hold(BuiltIn):
         """Return False where another object is found than the record's value at this place."""
         self.fail(found != self.code.load("i64", self.values, self.start + place))
 
+    def length(self) -> None:
+        """How many items a list or dictionary has."""
+        self.fail(self.field("i64", self.owner, LENGTH) != self.size)
+
     def items(self) -> None:
         """Those of a list."""
         code = self.code
-        self.fail(code.function("PyList_Size", "i64", self.owner) != self.size)
+        self.length()
         with code.loop(0, self.size) as i:
             self.compare(code.function("PyList_GetItem", "i64", self.owner, i), i)
 
     def entries(self) -> None:
         """Keys and values of a dictionary."""
         code = self.code
-        self.fail(code.function("PyDict_Size", "i64", self.owner) != self.size)
+        self.length()
         code.store(code.value(0, "i64"), self.position)
         with code.loop(0, self.size) as i:
             code.function("PyDict_Next", "i32", self.owner, self.position, self.key, self.found)
