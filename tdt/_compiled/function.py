@@ -206,7 +206,7 @@ class Compiled:
         objects: list[Any] = []
         try:
             casts = None if handler is None else tuple(handler.dtypes.items())
-            key = (mode(casts), _key(args, tensors, objects), _key(kwargs, tensors, objects) if kwargs else None)
+            key = (mode(casts), *[_key(values, tensors, objects) if values else None for values in (args, kwargs)])
         except Refusal as refusal:
             self._report(refusal)
             return self.function(*args, **kwargs)
@@ -322,7 +322,7 @@ def _is_unchanged(key: Any, tensors: list[Tensor], args: tuple, kwargs: dict) ->
     """Whether the arguments are of the kind that they were before a call, with the same tensors in them."""
     now: list[Tensor] = []
     try:
-        own = (_key(args, now, []), _key(kwargs, now, []) if kwargs else None)
+        own = tuple([_key(values, now, []) if values else None for values in (args, kwargs)])
     except Refusal:
         return False
     return own == key[1:] and len(now) == len(tensors) and all(map(is_, now, tensors))
@@ -331,9 +331,11 @@ def _is_unchanged(key: Any, tensors: list[Tensor], args: tuple, kwargs: dict) ->
 def compiled_function(compiled: Compiled) -> Callable[..., Any]:
     """A plain function, which may be a method too, that calls `compiled`."""
 
+    call = compiled.__call__  # a method is called faster than an object
+
     @functools.wraps(compiled.function)
     def called(*args: Any, **kwargs: Any) -> Any:
-        return compiled(*args, **kwargs)
+        return call(*args, **kwargs)
 
     called._torchdynamo_orig_callable = compiled.function  # type: ignore[attr-defined]  # PyTorch's name
     called._compiled = compiled  # type: ignore[attr-defined]

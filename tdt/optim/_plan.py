@@ -213,6 +213,7 @@ class Plan:
         self._runs = self._neighbours()
         self._rows = [(pair[:, picked], k) for slab, picked, *_ in self._runs for k, pair in enumerate(slab.pairs)]
         self._fresh = True  # whether a slab may hold state that no step has used yet
+        self._now: list[tuple]
         self._read_scalars()
         self.tables = list(self._make_tables())
         in_table = {i for rows, _, _ in self.tables for i in rows}
