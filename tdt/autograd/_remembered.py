@@ -237,6 +237,7 @@ class _Call:
         elif op.elementwise and self.plan is not None and self.plan.fast_path and len(self.places) == len(operands):
             if getattr(op.forward, "prepares_all_shapes", False):
                 self.function = op.forward.prepare(*arrays, **self.attributes, recorded=recorded)
+                generated = self.function is not None
             if self.function is None:
                 plain = op.direct is not None and not attributes
                 self.function = op.direct if plain else functools.partial(op.forward, np, **self.attributes)

@@ -387,21 +387,21 @@ def _power_of_ten(exponent: int, dtype: Any) -> np.ndarray:
     return np.array(10.0**exponent if exponent < 309 else math.inf).astype(dtype)
 
 
+_rint: Any = _kernels.from_formula("rint", _rounding("rint"), 1, ())[0]
+
+
 @op(dtypes=REAL_NUMBERS, elementwise=True, sparse_values="coalesced")
 def _round(xp: ModuleType, x: Any, *, decimals: int = 0, out: Any = None) -> Any:
     if x.dtype.kind in "iu":
         return x.copy() if out is None else out
     if decimals == 0:
-        return xp.rint(x) if out is None else xp.rint(x, out=out)
+        return _rint(xp, x) if out is None else _rint(xp, x, out=out)
     exponent = builtins.abs(decimals)
     scale = _power_of_ten(exponent, x.dtype) if xp is np else float(_power_of_ten(exponent, np.float64))
     there, back = (xp.multiply, xp.divide) if decimals > 0 else (xp.divide, xp.multiply)
     if out is None:
         return back(xp.rint(there(x, scale)), scale)
     return back(xp.rint(there(x, scale, out=out), out=out), scale, out=out)
-
-
-_rint: Any = _kernels.from_formula("rint", lambda xp, x: xp.rint(x), 1, ())[0]
 
 
 @_kernels.prepares(_round.forward, all_shapes=True)
