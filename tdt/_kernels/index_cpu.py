@@ -13,11 +13,12 @@ import numpy as np
 
 from tdt._kernels._code import SIZES, Code, Value, native
 from tdt._kernels._pool import parallel
+from tdt._kernels._threads import THREADS
 
 UNITS = 1 << 12  # elements that a block of the pool's work has at least
 CHECKED = 1 << 9  # indices that are checked before the elements are taken, and are in the first cache then
 AT_ONCE = 4  # elements of a row that are placed at a time
-WIDTH = 64  # columns that are added to as one, where there are few A
+WIDTH = 64  # columns that a thread has at least, where there are few A
 GRAIN = 2
 VECTOR = 32  # bytes that are copied at a time
 KINDS = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
@@ -237,7 +238,8 @@ def put(out: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int, how: s
     m = index.shape[-1 if whole else dim]
     width = math.prod(out.shape[dim + 1 :])
     outer = math.prod(out.shape[:dim])
-    part = WIDTH if outer < 16 and width >= 2 * WIDTH else max(width, 1)
+    threads = THREADS.count if outer < 16 else 1
+    part = max(-(-width // (2 * threads * WIDTH)) * WIDTH if threads > 1 else width, 1)
     kind = KINDS[out.itemsize] if how == "set" else ADDED[out.dtype.char]
     routine = _put(kind, INDICES[index.dtype.char], whole, width == 1, how, negative)
     parts = -(-width // part)

@@ -105,7 +105,7 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
 
     The common case: nothing is recorded, `out` is a contiguous NumPy tensor, and the operands are numbers, or NumPy tensors
     of its shape and dtype that are `out` itself or share no memory with it. Those of an elementwise op may be smaller, if they
-    broadcast to its shape.
+    broadcast to its shape; those of an op that writes at places may have any shape and dtype.
     """
     record, kind = state.fast_record, out.__class__
     if record is None and (not op.autocast or state.inference):
@@ -130,9 +130,9 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
         elif kind in TENSOR_TYPES:
             b = t._a
             if b is not a:
-                if b.__class__ is not ndarray or b.dtype is not dtype or t._st is storage:
+                if b.__class__ is not ndarray or (b.dtype is not dtype and op.broadcasts) or t._st is storage:
                     return False
-                if b.shape != a.shape:
+                if b.shape != a.shape and op.broadcasts:
                     if not op.elementwise or b.ndim > a.ndim:
                         return False
                     smaller = True
@@ -141,7 +141,7 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
             if record and (t._edge is not None or (t._view is not None and t._view.base._edge is not None)):
                 return False
             arrays.append(b)
-            key.append(dtype)
+            key.append(b.dtype)
         elif t is None or (kind is float and dtype.kind == "f") or (kind is int and dtype.kind in "fiu"):
             arrays.append(t)
             key.append(number_key(t) if generated else kind)

@@ -115,7 +115,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
 def _index_add(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, alpha: Any = 1, out: Any = None) -> Any:
     if out is None:
         out = x.copy()
-    else:
+    elif out.size < _kernels.SMALL_INDEXED:  # the kernel for others looks at all indices before it writes
         _check_range(index, out.shape[dim] if out.ndim else 1, RuntimeError if out.ndim > 1 else IndexError)
     return _added(out, index, src if alpha == 1 else src * wrapped(alpha, src), dim)
 
@@ -154,8 +154,12 @@ def _(xp: ModuleType, g: Any, index: Any, src_shape: tuple[int, ...], dim: int, 
 
 
 def _index_source(name: str, x: Tensor, dim: int, index: Tensor, source: Tensor) -> int:
-    d = wrap_dim(dim, x.ndim)
+    d = wrap_dim(dim, x._a.ndim)
     vector_index(name, index)
+    shape, part = x._a.shape, source._a.shape
+    if part[d : d + 1] == index._a.shape and source.dtype is x.dtype:
+        if part[:d] == shape[:d] and part[d + 1 :] == shape[d + 1 :]:
+            return d
     if source.dtype is not x.dtype:
         raise RuntimeError(
             f"{name}(): self ({SCALAR_NAMES[x.dtype]}) and source ({SCALAR_NAMES[source.dtype]}) must have the same "
