@@ -409,11 +409,20 @@ def flat_index(index: Any, shape: tuple[int, ...]) -> Any:
 
 def searched(edges: Any, x: Any, target: str, right: bool) -> Any:
     """The places of x in sorted edges of its type, as `_row_index.search` says; None where no kernel applies."""
-    if not SWITCHES.kernels or x.__class__ is not np.ndarray or edges.dtype != x.dtype or x.dtype.char not in NUMBERS:
-        return None
-    if not edges.size or not x.ndim or x.size < LARGE_INDEX:
+    if x.size < LARGE_INDEX or not _searchable(edges, x):
         return None
     return _search_rows(edges, x, target, right)
+
+
+def prepared_search(edges: Any, x: Any, target: str, right: bool) -> Any:
+    """A function that does `searched` for arrays of these shapes, few elements too; None where no kernel applies."""
+    return _prepared_search(edges, x, target, right) if x.size and _searchable(edges, x) else None
+
+
+def _searchable(edges: Any, x: Any) -> bool:
+    if not SWITCHES.kernels or x.__class__ is not np.ndarray or edges.dtype != x.dtype or x.dtype.char not in NUMBERS:
+        return False
+    return bool(edges.size and x.ndim)
 
 
 def _indexed(shape: tuple[int, ...], index: Any, dim: int, many: int = LARGE_INDEX) -> bool:
@@ -614,7 +623,7 @@ PRODUCT_ON_GPU = (gpu_kernel("product_gpu:product", lazy("product_gpu:fits")),)
 _small_products: dict[Any, tuple] = {}  # by dtype, as `_load_small_products` gives them
 _large_product = lazy("product_cpu:product")
 _take_rows, _add_rows, _search_rows = lazy("_row_index:take"), lazy("_row_index:add"), lazy("_row_index:search")
-_flat_index = lazy("_row_index:flat_index")
+_prepared_search, _flat_index = lazy("_row_index:prepared_search"), lazy("_row_index:flat_index")
 _entries, _bags = lazy("_row_index:entries"), lazy("_row_index:bags")
 _prepared_take, _prepared_place = lazy("_row_index:prepared_take"), lazy("_row_index:prepared_place")
 _prepared_entries_along = lazy("_row_index:prepared_entries_along")

@@ -152,7 +152,8 @@ def prepares(
     Args:
         strided: whether it is asked for arrays too that are not contiguous.
         large: whether it is asked for arrays of all sizes, where calls are not `recorded`.
-        all_shapes: whether what is prepared depends on types alone: of an elementwise op, for contiguous arrays. It is `into`, too.
+        all_shapes: whether what is prepared depends on types alone: of an elementwise op, for contiguous arrays. It also takes
+            one more array, for its result.
     """
 
     def decorate(prepare: F) -> F:

@@ -402,5 +402,14 @@ def bags(x: np.ndarray, index: np.ndarray, first: np.ndarray, last: np.ndarray) 
 
 def search(edges: np.ndarray, x: np.ndarray, target: str, right: bool) -> np.ndarray:
     """The places of x (*, m) in the sorted edges (n) or (*, n), as integers of the type `target`."""
-    letter = x.dtype.char
-    return row_search(letter + letter + target, letter, target, right)(edges, x)
+    return _search_code(x.dtype.char, target, right)(edges, x)
+
+
+def prepared_search(edges: np.ndarray, x: np.ndarray, target: str, right: bool) -> Callable[..., np.ndarray]:
+    """`search`; see `prepares`."""
+    code = _search_code(x.dtype.char, target, right)
+    return for_arrays(code, code, [edges, x], tables=1)
+
+
+def _search_code(letter: str, target: str, right: bool) -> Callable[..., np.ndarray]:
+    return row_search(letter + letter + target, letter, target, right)

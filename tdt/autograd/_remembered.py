@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -423,6 +424,10 @@ class _Watch:
                 values.append(value[0] if several else value)
             return values[-1]
 
+        function, numbers, inputs, several = steps[0]
+        if len(steps) == 1 and len(inputs) > 1 and not (numbers or several):
+            chosen = operator.itemgetter(*inputs)
+            program = lambda *arrays: function(*chosen(arrays))  # noqa: E731
         call.function, call.into, call.numbers, call.several = program, None, (), False
         call.keeps = isinstance(args[0], Tensor) and call.kind == (args[0]._a.dtype, args[0]._a.shape)
         return call

@@ -45,6 +45,11 @@ def _searchsorted(xp: ModuleType, edges: Any, x: Any, order: Any = None, *, righ
     return found
 
 
+@_kernels.prepares(_searchsorted.forward)
+def _(edges: Any, x: Any, order: Any = None, *, right: bool, small: bool, recorded: bool) -> Any:
+    return _kernels.prepared_search(edges, x, "i" if small else "l", right) if order is None else None
+
+
 def _binary_search(xp: ModuleType, row: Any, x: Any, side: str) -> Any:
     """Binary search with PyTorch's order of nan: it continues to the right of a nan edge, and to the end for a nan value.
 
@@ -93,7 +98,7 @@ def searchsorted(
     return _search(sorted_sequence, input, out_int32, right or side == "right", sorter, out)
 
 
-@front
+@calls_by_shape
 def bucketize(
     input: Tensor | Number,
     boundaries: Tensor,
