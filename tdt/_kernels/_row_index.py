@@ -402,7 +402,7 @@ def bags(x: np.ndarray, index: np.ndarray, first: np.ndarray, last: np.ndarray) 
 
 def search(edges: np.ndarray, x: np.ndarray, target: str, right: bool) -> np.ndarray:
     """The places of x (*, m) in the sorted edges (n) or (*, n), as integers of the type `target`."""
-    return _search_code(x.dtype.char, target, right)(edges, x)
+    return _search_code(x.dtype.char, target, right)(edges, np.ascontiguousarray(x))
 
 
 def prepared_search(edges: np.ndarray, x: np.ndarray, target: str, right: bool) -> Callable[..., np.ndarray]:

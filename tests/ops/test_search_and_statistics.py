@@ -55,6 +55,8 @@ AGREE = {
     "searchsorted: values of another dtype": lambda t: t.searchsorted(t.tensor([1, 2, 3]), t.tensor([1.5, 3.5])),
     "searchsorted: right by side": lambda t: t.searchsorted(t.tensor([1, 3, 3]), t.tensor([3]), side="right"),
     "searchsorted: a sorter": lambda t: t.searchsorted(t.tensor([5, 1, 3]), t.tensor([2, 4]), sorter=t.tensor([1, 2, 0])),
+    "searchsorted: values with gaps": lambda t: t.bucketize(t.rand(40, 3).t(), t.tensor([0.2, 0.5])).stride(),
+    "searchsorted: few values, often": lambda t: [t.bucketize(t.tensor([1, 9]), t.tensor([1, 2])) for _ in range(6)],
     "bucketize: a number": lambda t: t.bucketize(4, t.tensor([1, 3, 5]), out_int32=True),
     "isin: nan equals nothing": lambda t: t.isin(t.tensor([NAN, 1.0]), t.tensor([NAN])),
     "isin: a number in a tensor": lambda t: t.isin(2, t.tensor([1, 2])),
