@@ -68,10 +68,11 @@ class Recorded:
 
     Attributes:
         recording: None where the function is called as it is.
+        own: the function's own tensors.
     """
 
     def __init__(self, guards: Guards, recording: Recording | Graphed | None):
-        self.guards, self.recording = guards, recording
+        self.guards, self.recording, self.own = guards, recording, tuple(guards.tensors)
         self.arrays = [t._a for t in guards.tensors]
         self.requires = [requires_gradient(t) for t in guards.tensors]
         self._references: References | None = None
@@ -93,18 +94,14 @@ class Recorded:
         """
         recording = self.recording
         if self._references is not None and self._references() and self.guards.hold_others():
-            if (
-                recording is None
-                or not (recording.filled or recording.is_graph)
-                or recording.fills(self.guards.tensors)
-            ):
+            if recording is None or not (recording.filled or recording.is_graph) or recording.fills(self.own):
                 return True
         self._references = None
-        roots = *tensors, *self.guards.tensors
+        roots = *tensors, *self.own
         if recording is not None and recording.has_gradients and not (any_gradients or recording.takes(roots)):
             return False
         arrays = self.arrays
-        for k, t in enumerate(self.guards.tensors):
+        for k, t in enumerate(self.own):
             a = t._a
             if a is not arrays[k]:
                 if not _alike(a, arrays[k]):
@@ -128,7 +125,7 @@ class Recorded:
         On a GPU, whether the call cannot be launched, for that reason or another.
         """
         if isinstance(self.recording, Graphed):
-            return not self.recording.is_free(tensors, self.guards.tensors)
+            return not self.recording.is_free(tensors, self.own)
         if self._written is None:
             assert self.recording is not None
             places = [place - self.recording.arguments for place, _ in self.recording.written]
@@ -141,12 +138,12 @@ class Recorded:
         self._noted += 1
         references = References()
         self.guards.refer(references)
-        for t in self.guards.tensors:
+        for t in self.own:
             for name in ("_a", "_edge", "_view"):
                 references.slot(t, name)
             references.complete &= t._view is None
         if self.recording.has_gradients:
-            self.recording.refer(references, (*tensors, *self.guards.tensors))
+            self.recording.refer(references, (*tensors, *self.own))
         self._references = references if references.complete else None
 
 
@@ -206,7 +203,8 @@ class Compiled:
         objects: list[Any] = []
         try:
             casts = None if handler is None else tuple(handler.dtypes.items())
-            key = (mode(casts), *[_key(values, tensors, objects) if values else None for values in (args, kwargs)])
+            by_place = _key(args, tensors, objects) if args else None
+            key = (mode(casts), by_place, _key(kwargs, tensors, objects) if kwargs else None)
         except Refusal as refusal:
             self._report(refusal)
             return self.function(*args, **kwargs)
@@ -222,7 +220,7 @@ class Compiled:
                     return self.function(*args, **kwargs)
                 if recording.verified and not self._compares:
                     try:
-                        return recording((*tensors, *recorded.guards.tensors))
+                        return recording((*tensors, *recorded.own) if tensors else recorded.own)
                     except OutdatedCaptureError:  # nothing has been done
                         self.recordings[key].remove(recorded)
                         break
@@ -276,7 +274,7 @@ class Compiled:
 
     def _verify(self, recorded: Recorded, tensors: list[Tensor], args: tuple, kwargs: dict) -> Any:
         recording: Any = recorded.recording
-        roots, verified = (*tensors, *recorded.guards.tensors), recording.verified
+        roots, verified = (*tensors, *recorded.own), recording.verified
 
         def call(places: Sequence[Tensor] | None = None) -> Any:
             """Call the function as it is, with tensors in the place of the arguments."""
@@ -322,7 +320,7 @@ def _is_unchanged(key: Any, tensors: list[Tensor], args: tuple, kwargs: dict) ->
     """Whether the arguments are of the kind that they were before a call, with the same tensors in them."""
     now: list[Tensor] = []
     try:
-        own = tuple([_key(values, now, []) if values else None for values in (args, kwargs)])
+        own = (_key(args, now, []) if args else None, _key(kwargs, now, []) if kwargs else None)
     except Refusal:
         return False
     return own == key[1:] and len(now) == len(tensors) and all(map(is_, now, tensors))
