@@ -227,9 +227,9 @@ def test_a_value_that_is_converted_gets_a_gradient_of_its_own_dtype(write):
         assert tdt.autograd.grad((y * y).sum(), v, create_graph=create_graph)[0].dtype is tdt.float32
 
 
-@pytest.mark.parametrize("value", [1e6, -1e39, 1e300, 70_000, 3.3, float("nan"), True])
+@pytest.mark.parametrize("value", [1e6, -1e39, 1e300, 70_000, 3.3, float("nan"), -float("inf"), True])
 @pytest.mark.parametrize("key", [0, slice(1), [0], ...], ids=str)
-@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float64"])
 def test_a_number_too_large_for_half_precision_becomes_infinite(kind, key, value):
     x, y = (lib.zeros(2, dtype=getattr(lib, kind)) for lib in (tdt, torch))
     x[key] = y[key] = value

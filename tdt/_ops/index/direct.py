@@ -268,5 +268,7 @@ def _fits(value: Any, a: Any) -> bool:
     if kind is bool:
         return dtype.kind in "bifu"
     if dtype.kind == "f":
+        if kind is float and value - value != 0:  # an infinity or NaN
+            return dtype.itemsize >= 4
         return kind in (float, int) and dtype.itemsize >= 4 and -LARGE < value < LARGE
     return kind is int and (-LARGE < value < LARGE if dtype == np.int64 else dtype.kind in "iu" and 0 <= value < 128)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -24,14 +23,14 @@ def last(dim: int, ndim: int) -> tuple[int, ...] | None:
 
 
 def along_path(
-    record: Op, find: Find, types: Callable[[Any], tuple], takes: Callable[[tuple[int, ...]], bool], name: str,
+    record: Op, find: Find, types: Callable[[Any], tuple], takes: Callable[[tuple[int, ...]], bool] | None, name: str,
     columns: Find | None = None, copies: bool = False,
 ) -> FastPath:  # fmt: skip
     """The fast path, with the arguments (dim, option), of an op whose results have the operand's shape.
 
     Args:
         types: the results' dtypes, from the operand's.
-        takes: whether the function takes an array of a shape, whose last dimension is `dim`.
+        takes: whether the function takes an array of a shape, whose last dimension is `dim`; None: it takes all.
         name: of the op's attribute that the option is.
         columns: gives a function of the first dimension of contiguous matrices.
         copies: as of `FastPath`.
@@ -42,7 +41,7 @@ def along_path(
         if not ndim or (function := find(dtype, option)) is None:
             return None
         d = wrap_dim(dim, ndim)
-        if not takes((*shape[:d], *shape[d + 1 :], shape[d])):
+        if takes is not None and not takes((*shape[:d], *shape[d + 1 :], shape[d])):
             return None
         order, a = last(d, ndim), np.empty(shape, dtype)
         if order is None:
@@ -77,10 +76,12 @@ def of_columns(function: Callable[[Any], Any], a: Any, dim: int) -> Callable[[An
     )
 
 
-def choice_path(record: Op, find: Find, takes: Callable[[tuple[int, ...]], bool]) -> FastPath:
+def choice_path(record: Op, find: Find, takes: Callable[[tuple[int, ...]], bool] | None = None) -> FastPath:
     """The fast path, with the arguments (dim, keepdim), of an op that gives an element along `dim` and its index.
 
-    find: gets the NumPy dtype and the size of `dim`.
+    Args:
+        find: gets the NumPy dtype and the size of `dim`.
+        takes: as of `along_path`.
     """
 
     def prepare(dtype: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Prepared:
@@ -89,7 +90,7 @@ def choice_path(record: Op, find: Find, takes: Callable[[tuple[int, ...]], bool]
         if not ndim or (function := find(dtype, shape[d])) is None:
             return None
         order, lead = last(d, ndim), (*shape[:d], *shape[d + 1 :])
-        if not takes((*lead, shape[d])):
+        if takes is not None and not takes((*lead, shape[d])):
             return None
 
         def compute(a: Any) -> Any:
@@ -108,10 +109,5 @@ def choice_path(record: Op, find: Find, takes: Callable[[tuple[int, ...]], bool]
 
 
 def sortable(shape: tuple[int, ...]) -> bool:
-    """Whether code for sorting the last dimension is worth loading for an array, and its rows are short enough for it."""
-    return math.prod(shape) >= _kernels.LARGE_SORT and shape[-1] <= _kernels.LONGEST_ROW
-
-
-def scannable(shape: tuple[int, ...]) -> bool:
-    """Whether code for the last dimension is worth loading for an array."""
-    return math.prod(shape) >= _kernels.LARGE_SORT
+    """Whether rows are short enough for the code that sorts them on the stack."""
+    return shape[-1] <= _kernels.LONGEST_ROW

@@ -19,7 +19,7 @@ from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import check_out_dtype, store_into, wrap_dim
 from tdt._ops.elementwise.binary_math import _logaddexp
-from tdt._ops.reduce._along import along_path, scannable
+from tdt._ops.reduce._along import along_path
 from tdt._ops.reduce._selection import _add_gather_rule, _check_out_values, _pair, named
 from tdt.autograd._arrays import as_tensor, compute, on_arrays
 from tdt.autograd._fast_path import FastPath, takes
@@ -45,7 +45,7 @@ def _scan_path(record: Op, name: str, attribute: str = "") -> FastPath:
     rows, columns = (
         lambda dtype, _, find=find: find(name, dtype) for find in (_kernels.row_scan, _kernels.column_scan)
     )
-    return along_path(record, rows, lambda dtype: (dtype,), scannable, attribute, columns)
+    return along_path(record, rows, lambda dtype: (dtype,), None, attribute, columns)
 
 
 _short_cumsum = _scan_path(_cumsum, "sum", "reverse")
@@ -153,7 +153,7 @@ def _extremes_path(record: Op, name: str) -> FastPath:
 
     def takes(shape: tuple[int, ...]) -> bool:
         """Others than long rows of many elements, of which the op's own kernel takes several elements at a time."""
-        return scannable(shape) and (shape[-1] < FEW or math.prod(shape) < FEW**2)
+        return shape[-1] < FEW or math.prod(shape) < FEW**2
 
     return along_path(record, find, lambda dtype: (dtype, np.int64), takes, "keepdim")
 

@@ -21,7 +21,7 @@ from tdt._core.writing import refuse_shared
 from tdt._ops._common import keep, wrap_dim
 from tdt._ops.elementwise._front import check_operands, tensor_argument
 from tdt._ops.elementwise.arithmetic import maximum, minimum
-from tdt._ops.reduce._along import Prepared, choice_path, last, scannable, sortable
+from tdt._ops.reduce._along import Prepared, choice_path, last, sortable
 from tdt._ops.reduce._selection import _add_gather_rule, _check_out_values, _pair, _take, named
 from tdt._ops.reduce.extremes import _amax, _amin, _short_amax, _short_amin, among_ties
 from tdt._ops.reduce.reductions import refuse_empty
@@ -85,7 +85,7 @@ _EXTREMES: dict[str, tuple[Op, Op, Callable[..., Any]]] = {
 }
 # By name: the fast path along a dimension.
 _EXTREME_PATHS = {
-    name: choice_path(along_dim, functools.partial(_find_extreme, name), scannable)
+    name: choice_path(along_dim, functools.partial(_find_extreme, name))
     for name, (along_dim, _, _) in _EXTREMES.items()
 }
 

@@ -148,7 +148,7 @@ def _prepare_topk(dtype: Any, shape: tuple[int, ...], which: tuple[int, int], la
         return None
     d, count = wrap_dim(dim, ndim), math.prod(shape)
     many = FEW_INSERTED < k <= MOST_CHOSEN and dtype.itemsize <= 4 and 4 * k <= shape[d]
-    if count < _kernels.LARGE_SORT or k > shape[d] or (not many and k > FEW_INSERTED and count > _kernels.PIECE):
+    if not count or k > shape[d] or (not many and k > FEW_INSERTED and count > _kernels.PIECE):
         return None
     if not many and k > MOST_INSERTED:
         return None
