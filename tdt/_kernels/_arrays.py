@@ -226,6 +226,11 @@ def view_wrapper(kind: type, view: type) -> Any:
     return _view_wrapper(kind, view) if SWITCHES.kernels else None
 
 
+def finisher(classes: dict[str, type], leaf: tuple, numbers: Any, otherwise: Any) -> Any:
+    """As `_nodes.finisher` says; `otherwise` while kernels are switched off."""
+    return _finisher(classes, leaf, numbers, otherwise) if SWITCHES.kernels else otherwise
+
+
 def join_of(kind: type, view: type) -> Any:
     """A function that joins small tensors, as `_join.join_of` says; None where there is none."""
     return _join_of(kind, view) if SWITCHES.kernels else None
@@ -648,6 +653,6 @@ _sort, _row_order = lazy("order_cpu:sort"), lazy("order_cpu:row_function")
 _argsort, _ranked = lazy("order_cpu:argsort"), lazy("order_cpu:ranked")
 _row_function, _prepared_fold = lazy("fold_cpu:row_function"), lazy("fold_cpu:prepared_fold")
 for_arrays, _join, _join_of = lazy("_gufunc:for_arrays"), lazy("_join:join"), lazy("_join:join_of")
-_expand, _view_wrapper = lazy("_views:expand"), lazy("_views:view_wrapper")
+_expand, _view_wrapper, _finisher = lazy("_views:expand"), lazy("_views:view_wrapper"), lazy("_nodes:finisher")
 _logsumexp_over = lazy("fold_cpu:logsumexp")
 _fold_over, _variance_over = lazy("fold_cpu:fold"), lazy("fold_cpu:variance")

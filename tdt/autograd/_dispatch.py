@@ -1,7 +1,7 @@
 """The call of an op on tensors, in four steps: gather the operands, compute, wrap the result, record the call.
 
 `apply` takes every call. `unary`, `binary` and `ternary` gather the one to three operands of the common case without a loop; what
-`Plan.fast_path` does not cover they hand to `apply`. All record by `record_call`.
+`Plan.fast_path` does not cover they hand to `apply`. All record by `finish` or, of several results, `record_call`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tdt._core.calls import TENSOR_TYPES, as_numbers
 from tdt._core.dtype import dtype, of
 from tdt._core.mode import INFERENCE, state
 from tdt._core.sparse import SparseCOO, on_sparse
-from tdt._core.tensor import LEAF, Storage, Tensor, alias
+from tdt._core.tensor import LEAF, Tensor, alias
 from tdt._kernels import (
     LARGE_ARITHMETIC,
     LOWER,
@@ -38,8 +38,8 @@ from tdt.autograd._meta import meta, on_meta
 from tdt.autograd._on_gpu import compute, in_layout
 from tdt.autograd._op_table import OPS
 from tdt.autograd._plan import NUMBER, Plan, plan_for, ranks_of, wrap_scalars
-from tdt.autograd._record import NO_EDGES, edges_of, record_call, repeated
-from tdt.autograd._views import NOWHERE, edge_of
+from tdt.autograd._record import FINISH, edges_of, record_call, repeated
+from tdt.autograd._views import NOWHERE, edge_of, follow
 from tdt.autograd._wrap import WRAPPER, link_view, views, wrap_results
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ TAKE_INDICES = frozenset(("embedding", "index"))  # ops whose indices need not b
 MOST_UFUNCS = 1000  # of an op: by the values of its numbers
 ndarray = np.ndarray
 _ELSEWHERE = frozenset((ndarray, _backend.MetaArray, SparseCOO))
-_new = object.__new__
 BUILT_IN = type(len)  # of the functions of `_quick_elementwise`, whose results are in PyTorch's order
 
 
@@ -69,7 +68,12 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:  # noqa: C90
         plan = None
     if plan is None or not plan.fast_path or a.__class__ is not ndarray or record is None:
         return apply(op, (x,), attributes)
-    edge = (x._edge if x._view is None else edge_of(x)) if record and op.rules else None
+    if not op.rules or not record:
+        recorded = None
+    else:
+        recorded = plan
+        if x._view is not None:
+            edge_of(x)  # raises for a view that cannot follow its base
     ufunc: Any = None
     if op.ufuncs is not None and a.size < THREADS.elementwise:
         if not attributes:
@@ -95,18 +99,12 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:  # noqa: C90
         attributes, result = op.defaults, op.forward(np, a) if op.direct is None else op.direct(a)
     if op.lay and (not result.flags.c_contiguous if op.packed else a.base is not None and 0 in a.strides):
         result = op.lay(np, result, [a])
-    out = _new(Tensor)
-    out._a = result if result.__class__ is ndarray else _backend.as_array(result)
-    out._edge = out._view = out._grad = None
     if op.view:
-        link_view(op, x, out, attributes)
-    else:
-        out._st = Storage()
-        if record is INFERENCE:
-            out._st.inference = True
-    if edge is not None:
-        edges = ((x, 0) if edge is LEAF else None if edge is NOWHERE else edge,)
-        record_call(op, plan, 1, edges, (x,), (a,), attributes, (out,))
+        result = alias(result, None)
+        link_view(op, x, result, attributes)
+    out = FINISH["result"](op, recorded, (x,), (a,), attributes, result, None, None)
+    if record is INFERENCE and not op.view:
+        out._st.inference = True
     return out
 
 
@@ -147,11 +145,11 @@ def view_of(op: Op, x: Any, attributes: dict, how: Callable[[Any, Any], Any], ar
                 return apply(op, (x,), attributes)
             out = alias(result, None)
             link_view(op, x, out, attributes)
-        outs = (out,)
+        return out if edge is None else FINISH["result"](op, plan, (x,), (a,), attributes, out, None, None)
     if edge is not None:
         edges = ((x, 0) if edge is LEAF else None if edge is NOWHERE else edge,)
         record_call(op, plan, 1, edges, (x,), (a,), attributes, outs)
-    return outs if result.__class__ is tuple else outs[0]
+    return outs
 
 
 def _view_elsewhere(op: Op, x: Tensor, attributes: dict, record: bool | None) -> Any:
@@ -217,22 +215,9 @@ def binary(op: Op, x: Any, y: Any) -> Any:  # noqa: C901  (helper calls cost tim
         result = _recover(op, np, [a, b], op.defaults, error, (x, y) if record else ())
     if lay is not None and direct.__class__ is not BUILT_IN:
         result = lay(np, result, [a, b])
-    out = _new(Tensor)
-    out._a = result if result.__class__ is ndarray else _backend.as_array(result)
-    out._st = Storage()
+    out = FINISH["result"](op, plan if record and op.rules else None, (x, y), (a, b), op.defaults, result, None, None)
     if record is INFERENCE:
         out._st.inference = True
-    out._edge = out._view = out._grad = None
-    if not (record and op.rules):  # without a record, a view that cannot follow its base does not matter
-        return out
-    x_edge = x._edge if x._view is None else edge_of(x)
-    y_edge = None if b is y else y._edge if y._view is None else edge_of(y)
-    if x_edge is NOWHERE or y_edge is NOWHERE:
-        return apply(op, (x, y), {})
-    if x_edge is not None or y_edge is not None:
-        mask = 1 if y_edge is None else 2 if x_edge is None else 3
-        edges = ((x, 0) if x_edge is LEAF else x_edge, (y, 0) if y_edge is LEAF else y_edge)
-        record_call(op, plan, mask, edges, (x, y), (a, b), op.defaults, (out,))
     return out
 
 
@@ -283,16 +268,11 @@ def ternary(op: Op, x: Any, y: Any, z: Any) -> Any:
         or not (a.__class__ is b.__class__ is ndarray) or not (c is None or c.__class__ is ndarray)
     ):  # fmt: skip
         return apply(op, (x, y, z), {})
-    edges, mask, nowhere = edges_of((x, y, z)) if record else NO_EDGES
+    follow(x, y, z)
     result = op.forward(np, a, b, c)
-    out = _new(Tensor)
-    out._a = result if result.__class__ is ndarray else _backend.as_array(result)
-    out._st = Storage()
+    out = FINISH["result"](op, plan if record else None, (x, y, z), (a, b, c), op.defaults, result, None, None)
     if record is INFERENCE:
         out._st.inference = True
-    out._edge = out._view = out._grad = None
-    if mask:
-        record_call(op, plan, mask, edges, (x, y, z), (a, b, c), op.defaults, (out,), nowhere)
     return out
 
 
@@ -324,23 +304,19 @@ def elementwise(op: Op, operands: tuple[Any, ...], attributes: dict) -> Any:
     except TypeError:  # a value that is not hashable
         found = None
     ufunc, numbers, attributes, pick = found or ufunc_of(op, key, arrays, attributes)
-    edges, mask, nowhere = edges_of(operands) if recorded and record and op.rules else NO_EDGES
-    if ufunc is None or nowhere or not (contiguous or (ufunc.__class__ is BUILT_IN and not op.packed)):
+    if ufunc is None or not (contiguous or (ufunc.__class__ is BUILT_IN and not op.packed)):
         return None
     try:
         result = ufunc(*arrays if pick is None else pick(arrays), *numbers)
     except ValueError:  # `apply` raises PyTorch's error
         return None
-    out = _new(Tensor)
-    out._a = result if result.__class__ is ndarray else _backend.as_array(result)
-    out._st = Storage()
-    if record is INFERENCE:
-        out._st.inference = True
-    out._edge = out._view = out._grad = None
-    if mask:
+    plan = None
+    if recorded and record and op.rules:
         kinds = tuple([a.dtype if a.__class__ is ndarray else a.__class__ for a in arrays])
         plan = op.plans.get(kinds) or plan_for(op, kinds, arrays)[1]
-        record_call(op, plan, mask, edges, operands, arrays, attributes, (out,))
+    out = FINISH["result"](op, plan, operands, arrays, attributes, result, None, None)
+    if record is INFERENCE:
+        out._st.inference = True
     return out
 
 
@@ -421,7 +397,7 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None, call: L
         record = INFERENCE if state.inference else False
     arrays: list[Any] = []
     types: list[Any] = []
-    recorded, aux = False, None
+    recorded, viewed, aux = False, False, None
     xp: Any = np
     for x in operands:
         if isinstance(x, Tensor):
@@ -430,13 +406,19 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None, call: L
                 xp = None
             arrays.append(a)
             types.append(a.dtype)
-            recorded = recorded or x._edge is not None or (x._view is not None and x._view.base._edge is not None)
+            if x._view is not None:
+                viewed = True
+                recorded = recorded or x._edge is not None or x._view.base._edge is not None
+            elif x._edge is not None:
+                recorded = True
         else:
             arrays.append(x)
             types.append(x.__class__)
     if recorded and xp is None and ndarray in map(type, arrays):
         operands, arrays = _moved_numbers(operands, arrays)
-    edges, mask, nowhere = edges_of(operands) if recorded and record and op.rules else NO_EDGES
+    recorded = recorded and bool(record and op.rules)
+    if recorded and viewed:
+        follow(*operands)
     if call is None and xp is None and target is None:
         call = call_of(op, operands, attributes)[0]
     if call is not None or (xp is None and _are_on_the_gpu(arrays)):
@@ -473,19 +455,13 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None, call: L
         result, *aux = result
     if op.lay is not None and target is None and xp is np:
         result = op.lay(xp, result, arrays)
-    if (result.__class__ is ndarray or result.__class__ is _backend.GpuArray) and record is not INFERENCE:
-        out = _new(Tensor)
-        out._a = result
-        out._edge = out._view = out._grad = None
-        if op.view:
-            link_view(op, operands[0], out, attributes)
-        else:
-            out._st = Storage()
-        outs: tuple[Tensor, ...] = (out,)
-    else:
-        outs = wrap_results(op, result if result.__class__ is tuple else (result,), operands, attributes)
-    if mask:
-        record_call(op, plan, mask, edges, operands, arrays, attributes, outs, nowhere, aux, call)
+    if result.__class__ is ndarray and not op.view and record is not INFERENCE:
+        return FINISH["result"](op, plan if recorded else None, operands, arrays, attributes, result, aux, None)
+    outs = wrap_results(op, result if result.__class__ is tuple else (result,), operands, attributes)
+    if recorded:
+        edges, mask, nowhere = edges_of(operands)
+        if mask:
+            record_call(op, plan, mask, edges, operands, arrays, attributes, outs, nowhere, aux, call)
     return outs if result.__class__ is tuple else outs[0]
 
 

@@ -11,12 +11,12 @@ import numpy as np
 from tdt import _kernels
 from tdt._core.calls import refusing_bools, renamed_keywords
 from tdt._core.mode import INFERENCE, state
-from tdt._core.tensor import LEAF, Storage, Tensor
+from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt._core.wrapping import wraps
 from tdt._kernels._threads import THREADS
 from tdt.autograd._call_counts import CallCounts
 from tdt.autograd._inplace import copy_into, takes_result, write_array
-from tdt.autograd._record import record_call
+from tdt.autograd._record import FINISH, record_call
 from tdt.autograd._views import NOWHERE, edge_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ MOST_SAVED = 1000
 NAMED = object()  # in the keys of calls, before the keyword arguments
 PIECE = _kernels.PIECE
 ndarray, asarray = np.ndarray, np.asarray
-_new = object.__new__
 
 F = TypeVar("F", bound=Callable[..., Any])
 Compute = Callable[[np.ndarray], Any]
@@ -57,7 +56,7 @@ class FastPath:
         self.counts = CallCounts()
         _kernels.UFUNCS.append(self.saved)
 
-    def __call__(self, x: Any, dim: Any, option: Any) -> Any:
+    def __call__(self, x: Any, dim: Any, option: Any) -> Any:  # noqa: C901
         """The result, or a tuple of several; None where `apply` is to take the call."""
         try:
             a = x._a
@@ -86,21 +85,19 @@ class FastPath:
         result = compute(a if a.flags.c_contiguous else a.copy())
         if result is None:
             return None
-        out = _new(Tensor)
-        out._st = Storage()
-        out._edge = out._view = out._grad = None
         if result.__class__ is not tuple:
-            out._a = result if result.__class__ is ndarray else asarray(result)
-            outs: tuple[Tensor, ...] = (out,)
-        else:
-            out._a = asarray(result[0])
-            outs = (out, *[wrapped(asarray(r)) for r in result[1:]])
+            recorded = None if edge is None else plan
+            out: Tensor = FINISH["result"](self.op, recorded, (x,), (a,), attributes, result, None, None)
+            if record is INFERENCE:
+                out._st.inference = True
+            return out
+        outs = tuple([wrap(asarray(r)) for r in result])
         if record is INFERENCE:
             _mark(outs)
         if edge is not None:
             edges = ((x, 0) if edge is LEAF else None if edge is NOWHERE else edge,)
             record_call(self.op, plan, 1, edges, (x,), (a,), attributes, outs)
-        return out if len(outs) == 1 else outs
+        return outs
 
     def _find(self, a: np.ndarray, dim: Any, option: Any) -> tuple:
         """What to do with such a call: the function (None for `apply`), the plan, the attributes, the arguments' types."""
@@ -202,18 +199,15 @@ def takes(  # noqa: C901  (one frame: helper calls cost time)
                             return target if write_array(target, result) else function(*args, **kwargs)
                         outs: Any
                         if result.__class__ is tuple:
-                            outs = tuple([wrapped(r if r.__class__ is ndarray else asarray(r)) for r in result])
+                            outs = tuple([wrap(r if r.__class__ is ndarray else asarray(r)) for r in result])
                             if record is INFERENCE:
                                 _mark(outs)
                             return outs if finish is None else finish(outs)
                         if result is None:
                             return function(*args, **kwargs)
-                        out = _new(Tensor)
-                        out._a = result if result.__class__ is ndarray else asarray(result)
-                        out._st = Storage()
+                        out = FINISH["result"](found[1], None, (), (), None, result, None, None)
                         if record is INFERENCE:
                             out._st.inference = True
-                        out._edge = out._view = out._grad = None
                         return out
                 if target is not None:
                     copied = copy_into(target, called, args, rest)
@@ -258,12 +252,3 @@ def _mark(outs: tuple[Tensor, ...]) -> None:
     """Note that tensors were created in inference mode."""
     for t in outs:
         t._st.inference = True
-
-
-def wrapped(array: Any) -> Tensor:
-    """A tensor of an array of its own, of which nothing is recorded."""
-    out = _new(Tensor)
-    out._a = array
-    out._st = Storage()
-    out._edge = out._view = out._grad = None
-    return out

@@ -28,7 +28,8 @@ from tdt.autograd._on_gpu import rule_on_gpu
 if TYPE_CHECKING:
     from tdt.autograd._op import Op, Rule
 
-number = itertools.count().__next__
+numbers = itertools.count()
+number = numbers.__next__
 ndarray = np.ndarray
 _new = object.__new__
 NUMBERS = (bool, int, float, complex, type(None))

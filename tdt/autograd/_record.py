@@ -5,18 +5,22 @@ from __future__ import annotations
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from tdt import _backend, _kernels
 from tdt._core.dtype import ALL_DTYPES, FLOAT, FLOAT8
 from tdt._core.mode import state, uncast_record
-from tdt._core.tensor import LEAF, Tensor, alias
+from tdt._core.tensor import LEAF, Storage, Tensor, View, alias, wrap
 from tdt._kernels.programs_gpu import OutdatedProgramError
 from tdt.autograd._layouts import LayoutCall, Layouts, call_of
-from tdt.autograd._node import BackwardPlan, node_of
+from tdt.autograd._node import BackwardPlan, Node, node_of, numbers
 from tdt.autograd._plan import Plan, plan_for
 from tdt.autograd._views import NOWHERE, edge_of
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
 
+ndarray = np.ndarray
 DIFFERENTIABLE = frozenset(d.np for d in ALL_DTYPES + FLOAT8 if d.category >= FLOAT)
 
 
@@ -33,9 +37,6 @@ def edges_of(operands: tuple[Any, ...]) -> tuple[list[Any], int, int]:
         edges.append((x, 0) if edge is LEAF else edge)
         bit += bit
     return edges, mask, nowhere
-
-
-NO_EDGES: tuple[list[Any], int, int] = ([], 0, 0)
 
 
 def record_call(
@@ -69,6 +70,39 @@ def record_call(
     for k, t in enumerate(outs):
         if t._a.dtype in DIFFERENTIABLE and not (op.nondiff and op.outputs[k] in op.nondiff):
             t._edge = (node, k)
+
+
+def finish(
+    op: Op, plan: Plan | None, operands: tuple, arrays: Any, attributes: dict, result: Any, aux: Any, call: Any
+) -> Tensor:
+    """The tensor around the one result of a call, which is recorded if an operand requires a gradient.
+
+    Args:
+        plan: None where nothing is recorded.
+        result: an array, or the tensor, which is a view.
+        call: the remembered one (`_remembered._Call`) that this is.
+    """
+    out = result
+    if result.__class__ is not Tensor:
+        out = wrap(result if result.__class__ is ndarray else _backend.as_array(result))
+    if plan is not None:
+        edges, mask, nowhere = edges_of(operands)
+        if mask:
+            record_call(op, plan, mask, edges, operands, arrays, attributes, (out,), nowhere, aux)
+            if call is not None and out._edge is not None:
+                out._edge[0].call = call
+    return out
+
+
+CLASSES = {
+    "tensor": Tensor,
+    "storage": Storage,
+    "view": View,
+    "plan": Plan,
+    "backward_plan": BackwardPlan,
+    "node": Node,
+}
+FINISH = _kernels.Found(lambda key: _kernels.finisher(CLASSES, LEAF, numbers, finish), finish)  # of "result": `finish`
 
 
 def repeated(

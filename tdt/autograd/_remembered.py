@@ -13,7 +13,7 @@ import numpy as np
 from tdt import _backend, _kernels
 from tdt._core.calls import TENSOR_TYPES, refusing_bools, renamed_keywords
 from tdt._core.mode import INFERENCE, _replace, _set, state
-from tdt._core.tensor import Storage, Tensor, wrap
+from tdt._core.tensor import Tensor, wrap
 from tdt._core.wrapping import wraps
 from tdt._kernels import chosen_for, narrow, widen
 from tdt._kernels._threads import THREADS
@@ -23,7 +23,7 @@ from tdt.autograd._inplace import copy_into
 from tdt.autograd._node import BackwardPlan, kind_of, node_of
 from tdt.autograd._node_names import label
 from tdt.autograd._plan import ranks_of
-from tdt.autograd._record import edges_of
+from tdt.autograd._record import FINISH, edges_of
 from tdt.autograd._remembered_on_gpu import CallsOnGpu
 from tdt.autograd._remembered_writes import FAILURES, INTS, PLAIN, writes
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 MOST_SAVED = 500  # calls of a function that differ in an argument's value; no further ones are remembered
 ndarray, asarray = np.ndarray, np.asarray
-_new = object.__new__
 
 
 def calls_one_op(function: F) -> F:
@@ -131,17 +130,14 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
                         rest: tuple = ()
                         if call.several:
                             result, *rest = result
-                        out = _new(Tensor)
-                        out._a = result if result.__class__ is ndarray else asarray(result)
-                        out._st = Storage()
-                        out._edge = out._view = out._grad = None
+                        if recorded:
+                            out = call.record(result, arrays, (*args, *kwargs.values()) if kwargs else args, rest)
+                        else:
+                            out = FINISH["result"](call.op, None, (), (), call.attributes, result, None, None)
                         if record is INFERENCE:
                             out._st.inference = True
-                            rest = tuple([_marked(r) for r in rest]) if whole else ()
-                            return (out, *rest) if whole else out
-                        if not recorded or call.record(
-                            out, arrays, (*args, *kwargs.values()) if kwargs else args, rest
-                        ):
+                            return (out, *map(_marked, rest)) if whole else out
+                        if out is not None:
                             return (out, *map(wrap, rest)) if whole else out
                         if call.label is None:  # for which a recorded call is watched
                             calls.pop(types, None)
@@ -289,35 +285,42 @@ class _Call:
             return None
         return _packing(compute) if op.packed else compute
 
-    def record(self, out: Tensor, arrays: Sequence[Any], args: tuple, rest: Sequence[Any]) -> bool:
-        """Record the call; False if a tensor is a view made without a graph, which `apply` treats, or the label is unknown."""
+    def record(self, result: Any, arrays: Sequence[Any], args: tuple, rest: Sequence[Any]) -> Tensor | None:
+        """The tensor around the result, whose call is recorded.
+
+        None if a tensor is a view made without a graph, which `apply` treats, or the label is unknown.
+        """
         operands = args if len(args) == len(arrays) else tuple([x for x in args if x.__class__ in TENSOR_TYPES])
         if len(self.constants) > len(arrays):
             if self.tail is not None:
                 operands, arrays = operands + self.tail, (*arrays, *self.tail)
             else:
                 operands, arrays = self._among_constants(operands), self._among_constants(arrays)
+        further, remembered = len(self.op.outputs) - 1, None if self.gradients is None else self
+        if not further and self.label is not None:
+            plan, aux = self.plan if self.op.rules else None, rest or None
+            out = FINISH["result"](self.op, plan, operands, arrays, self.attributes, result, aux, remembered)
+            if self.label and out._edge is not None:
+                label(out, self.label)
+            return out
         edges, mask, nowhere = edges_of(operands)
         if nowhere or (mask and self.label is None):
-            return False
+            return None
+        out = wrap(result if result.__class__ is ndarray else asarray(result))
         if mask and self.op.rules:
             back = self.plan.backward_plans.get(mask)
             if back is None:
                 back = BackwardPlan(self.op, mask, len(operands), self.plan.low, 0, tuple(map(type, arrays)))
                 self.plan.backward_plans[mask] = back
             if back.has_rule:
-                further = len(self.op.outputs) - 1
-                outs = (
-                    (out, *[r if r.__class__ is ndarray else asarray(r) for r in rest[:further]]) if further else (out,)
-                )
+                outs = (out, *[r if r.__class__ is ndarray else asarray(r) for r in rest[:further]])
                 if self.kinds is None:
                     self.kinds = [kind_of(out), *[(r.shape, r.dtype, np) for r in outs[1:]]]
-                node = node_of(back, edges, operands, arrays, self.attributes, outs, rest[further:] or None,
-                            None if self.gradients is None else self)  # fmt: skip
+                node = node_of(back, edges, operands, arrays, self.attributes, outs, rest[further:] or None, remembered)
                 out._edge = (node, 0)
                 if self.label:
                     label(out, self.label)
-        return True
+        return out
 
     def _among_constants(self, values: Sequence[Any]) -> tuple:
         """The operands of the op, of which `values` are the tensors or their arrays."""

@@ -15,14 +15,14 @@ from tdt._core.calls import front
 from tdt._core.dtype import ALL, NUMBERS, SCALAR_NAMES, check_category
 from tdt._core.methods import function_alias, method
 from tdt._core.mode import state
-from tdt._core.tensor import Tensor
+from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import check_out_dtype, store_into, wrap_dim
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.reduce.reductions import sum_name
 from tdt.autograd._arrays import as_tensor, compute, on_arrays, unrecorded
 from tdt.autograd._autocast import autocast, cast_for
 from tdt.autograd._dispatch import binary, unary
-from tdt.autograd._fast_path import FastPath, takes, wrapped
+from tdt.autograd._fast_path import FastPath, takes
 from tdt.autograd._inplace import copy_into, takes_result, write_array
 from tdt.autograd._node_names import label, node_name, ranks
 from tdt.autograd._op import op
@@ -146,7 +146,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     if out is None and unrecorded(input) and unrecorded(other):
         found = _kernels.matrix_product(x, y)
         if found is not None:
-            return wrapped(found)
+            return wrap(found)
     if out is not None and (_wrote(out, input, other) or copy_into(out, matmul, (input, other), {}) is not None):
         return out
     if x.dtype != y.dtype or not x.ndim or not y.ndim or x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
@@ -170,7 +170,7 @@ def _of_ranks(left: int, right: int, input: Any, other: Any) -> Tensor | None:
         if a.ndim != left or b.ndim != right or a.dtype is not b.dtype or state.fast_record is None:
             return None
         if unrecorded(input) and unrecorded(other) and (found := _kernels.matrix_product(a, b)) is not None:
-            return wrapped(found)
+            return wrap(found)
         sizes, others = a.shape, b.shape
     except AttributeError:
         return None
@@ -563,7 +563,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor |
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[d]} and {other.shape[d]}"
         )
     if out is None and on_arrays(input, other) and input._a.shape == other._a.shape:
-        return wrapped(_cross_of_arrays(input._a, other._a, d))
+        return wrap(_cross_of_arrays(input._a, other._a, d))
     result = input.roll(-1, d) * other.roll(-2, d) - input.roll(-2, d) * other.roll(-1, d)
     return result if out is None else store_into(out, result, exact=True)
 

@@ -9,12 +9,11 @@ from tdt import _kernels
 from tdt._backend.waiting import repeatable
 from tdt._core.dtype import NUMBERS, SCALAR_NAMES, bfloat16, float32
 from tdt._core.mode import state
-from tdt._core.tensor import Tensor
+from tdt._core.tensor import Tensor, wrap
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.elementwise.arithmetic import add
 from tdt.autograd._autocast import autocast, called_below_autocast, cast_operands, casts_on
 from tdt.autograd._dispatch import ternary
-from tdt.autograd._fast_path import wrapped
 from tdt.autograd._node_names import ranks
 from tdt.autograd._op import op
 from tdt.autograd._record import repeated
@@ -132,7 +131,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     ):  # nothing is recorded: matrices need no call of the op
         found = _kernels.matrix_product(_rows(x, w), w.T, None if bias is None else bias._a)
         if found is not None:
-            return wrapped(found if x.ndim == 2 else found.reshape(_shape(x.shape, w.shape, bias)))
+            return wrap(found if x.ndim == 2 else found.reshape(_shape(x.shape, w.shape, bias)))
     if not fits or w.ndim > 2:
         input, weight, bias = cast_operands(_linear, input, weight, bias)
         bias = _explain(input, weight, bias)
