@@ -7,8 +7,9 @@ Vectors lie along channels: the sums and taps are those of `_planes`, of images 
     "spread"  one number: groups of as many targets as a vector has, or a multiple
 
 Results and input gradients of "own" and "mixed" read images where they lie, a pixel's channels one vector after the other, and
-zeros around them. For the others a chunk of the channels of some rows is copied to a buffer, padded with zeros, so that a tile of
-targets reads at fixed distances. Padding is multiplied too, so weights have to be finite.
+zeros around them; weight gradients of "own" with small kernels read them so, row by row, without these zeros. For the others a
+chunk of the channels of some rows is copied to a buffer, padded with zeros, so that a tile of targets reads at fixed distances.
+Padding is multiplied too, so weights have to be finite.
 
 An element is summed with `fma` in the order channel, row and column of the kernel ("spread"), or row, channel, column,
 whatever the tile. Pieces of the pool's work: (sample, rows of a tile); with a buffer (sample, strip of rows, chunk), or (part of
@@ -29,13 +30,16 @@ from tdt._kernels._conv_conditions import MOST_CELLS
 from tdt._kernels._launches import all_finite, sum_of, watched_contiguous, zeros
 from tdt._kernels._layout import bordered, contiguous, transposed
 from tdt._kernels._native import NativeKernel, linked, vector_width
-from tdt._kernels._plane_taps import BUFFER, MOST_READ, PIXEL_BUFFER, TOGETHER, WORDS, PixelKind, taps
+from tdt._kernels._plane_taps import BUFFER, MOST_READ, PIXEL_BUFFER, PIXEL_SUMS, TOGETHER, WORDS, PixelKind, taps
 from tdt._kernels._planes import GRAIN, NEAR
-from tdt._kernels._pool import parallel
+from tdt._kernels._pool import get_num_threads, parallel
 from tdt._kernels._turn import turner
 
 CHUNKS = (64, 32, 16, 8)  # floats of a pixel in the buffer, the first with which enough rows fit
 ENOUGH, ENOUGH_SUMMED = 4, 2  # rows of targets; of a weight gradient's, which takes the widest chunks if none has them
+# Of weight gradients of "own" channels: how many count as a piece, and pixels of the rows that are summed one after the other.
+# Their bits do not depend on how the work is cut.
+OWN, CHAIN = 16, 64
 PIECES = 8  # of a weight gradient's work, where there are as many samples: threads have equal shares of them
 SUMMED = 10  # vectors of sums in a tile, at most, where there are 16 registers
 INDEPENDENT = 8  # vectors of sums that do not wait for each other: a "spread" tile has no more rows than they take
@@ -49,14 +53,17 @@ WRITTEN_OUT = 12  # products of a weight gradient with one vector of y, at most
 def function(kind: PixelKind) -> NativeKernel:
     """The machine code of a kind, from the cache or compiled."""
     if kind.what == "weights":
-        name, written = "pixel_weights", "Weights"
+        name = "pixel_weights" if kind.pixel else "pixel_sums"
     else:
-        name, written = ("pixel_chunks", "Buffered") if kind.form == "spread" else ("pixel_values", "InPlace")
+        name = "pixel_chunks" if kind.form == "spread" else "pixel_values"
 
     def write() -> Any:
         from tdt._kernels import _pixels_emit as emit
+        from tdt._kernels import _pixels_weights as weights
 
-        return getattr(emit, written)(kind, name).module
+        written = {"pixel_weights": weights.Weights, "pixel_sums": weights.WeightsInPlace, "pixel_chunks": emit.Buffered,
+                   "pixel_values": emit.InPlace}[name]  # fmt: skip
+        return written(kind, name).module
 
     pairs = "-".join("x".join(map(str, part)) for part in (*kind[1:5], kind.tile))
     parts = (
@@ -100,7 +107,7 @@ class _Tiles(NamedTuple):
 
 class _Plan(NamedTuple):
     """How the work of others is cut: the code's kind; chunks of channels and groups in each; rows of a strip; floats and columns
-    of a row of the buffer; vectors of a group."""
+    of a row of the buffer; vectors of a group; rows of a weight gradient's strip that are summed one after the other."""
 
     kind: PixelKind
     chunks: int
@@ -109,6 +116,7 @@ class _Plan(NamedTuple):
     line: int
     columns: int
     group_vectors: int
+    chain: int
 
 
 def _values(how: tuple, x: np.ndarray, w: np.ndarray, b: np.ndarray | None, groups: int, shape: tuple, targets: tuple,
@@ -223,6 +231,10 @@ def _cut(
     columns = (wide - 1) * across + _reach(how)
     per = inner if form == "mixed" else 1
     summed = what == "weights"
+    own = summed and form == "own"
+    chain = max(1, CHAIN // targets[1]) if own else 1
+    chunks = tuple(floats for floats in CHUNKS if floats >= vector) if own else CHUNKS
+    chunks = CHUNKS[1:] if summed and form == "spread" else chunks  # few groups as wide as vectors are enough
 
     def cut(floats: int) -> tuple[int, ...]:
         """Rows of a strip, groups of a chunk, floats of a pixel of it and of one of the result, and of a row of the buffer."""
@@ -232,19 +244,22 @@ def _cut(
         rows = min((BUFFER // line - span[0]) // down + 1, most)
         if summed:  # both operands stay in a level-one cache, if one row of them fits
             near = (NEAR - (span[0] - down) * line) // (down * line + wide * out)
-            rows = min(rows, max(1, near), PIXEL_BUFFER // (wide * out))
-        return rows, of_chunk, pixel, out, line
+            rows = min(rows, max(chain if floats == chunks[-1] else 1, near), PIXEL_BUFFER // (wide * out))
+        return rows if rows == most else rows // chain * chain, of_chunk, pixel, out, line
 
-    chunks = CHUNKS[1:] if summed and form == "spread" else CHUNKS  # few groups as wide as vectors are enough
     cuts = [each for each in map(cut, chunks) if each[0] >= tile[0]]
     if not cuts:
         return None
     enough = min(most, ENOUGH_SUMMED if summed else ENOUGH)
-    rows, of_chunk, pixel, out, line = next((each for each in cuts if each[0] >= enough), cuts[0 if summed else -1])
+    rows, of_chunk, pixel, out, line = next(
+        (each for each in cuts if each[0] >= enough), cuts[0 if summed and not own else -1]
+    )
     kind = PixelKind(*how, form, per, tile, pixel, out, vector, False)
     strips = -(-targets[0] // rows)
-    tile_rows = min(_multiple(-(-targets[0] // strips), tile[0]), rows // tile[0] * tile[0], targets[0])
-    return _Plan(kind, -(-groups // of_chunk), of_chunk, tile_rows, line, columns, max(1, outer // vector))
+    unit = chain if own else tile[0]
+    tile_rows = min(_multiple(-(-targets[0] // strips), unit), rows // tile[0] * tile[0], targets[0])
+    chain = chain if own else tile_rows
+    return _Plan(kind, -(-groups // of_chunk), of_chunk, tile_rows, line, columns, max(1, outer // vector), chain)
 
 
 def _reach(how: tuple) -> int:
@@ -286,26 +301,54 @@ def weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, p
     plan = _weights_plan(("weights", kernel, stride, dilation, (0, 0)), size, inner, outer, groups)
     if plan is None:
         return None
-    kind, chunks, of_chunk, tile_rows, line, columns, group_vectors = plan
+    kind, chunks, of_chunk, tile_rows, line, columns, group_vectors, chain = plan
     planes = not output_is_channels_last(y, x)
-    kind = kind._replace(planes=planes)
     image, gradient = (watched_contiguous(a) if planes else channels_last(a) for a in (x, y))
     cells = math.prod(kernel)
-    part = -(-len(y) // min(len(y), -(-PIECES // chunks)))
+    part = -(-len(y) // min(len(y), -(-PIECES // (-(-groups // OWN) if kind.form == "own" else chunks))))
     parts = -(-len(y) // part)
-    sums = zeros((parts, chunks, inner * cells, kind.out))
+    in_place = None if planes else _kind_in_place(kind, groups, x.shape[3], size[1], padding[1])
+    if in_place is not None:
+        vectors = -(-groups // in_place.vector)
+        together = -(-vectors // max(1, PIECES // parts)) if get_num_threads() > 1 else vectors
+        chunks = -(-vectors // together)
+        sums = zeros((parts, cells, groups))
+        kind, words = in_place, (groups, *x.shape[2:], *size, padding[0], chunks, part, chain, vectors, together)
+    else:
+        kind = kind._replace(planes=planes)
+        sums = zeros((parts, chunks, inner * cells, kind.out))
+        words = (
+            inner, group_vectors, x.shape[1], y.shape[1], of_chunk * inner, of_chunk * outer, *x.shape[2:], *size, tile_rows,
+            *padding, line, columns, turner() if planes else 0, chunks, part, chain,
+        )  # fmt: skip
     work = gradient.size * inner * cells // (chunks * parts)
-    parallel(
-        function(kind), parts * chunks, image, gradient, sums, len(image), inner, group_vectors, x.shape[1], y.shape[1],
-        of_chunk * inner, of_chunk * outer, *x.shape[2:], *size, tile_rows, *padding, line, columns, turner() if planes else 0,
-        chunks, part, grain=-(-GRAIN // work),
-    )  # fmt: skip
+    parallel(function(kind), parts * chunks, image, gradient, sums, len(image), *words, grain=-(-GRAIN // work))
     sums = sum_of(sums)
     if kind.form == "mixed":
         sums = _by_target(sums.reshape(chunks, inner, cells, -1, inner)).reshape(chunks, inner * cells, kind.out)
-    out = transposed(sums, inner * cells, kind.out).reshape(chunks, kind.out, inner, *kernel)
-    out = out[:, : of_chunk * outer].reshape(-1, inner, *kernel)[: y.shape[1]]
+    if in_place is not None:
+        out = transposed(sums, cells, groups).reshape(groups, 1, *kernel)
+    else:
+        out = transposed(sums, inner * cells, kind.out).reshape(chunks, kind.out, inner, *kernel)
+        out = out[:, : of_chunk * outer].reshape(-1, inner, *kernel)[: y.shape[1]]
     return out if all_finite(out) else None
+
+
+def _kind_in_place(kind: PixelKind, channels: int, width: int, columns: int, left: int) -> PixelKind | None:
+    """The kind of a weight gradient that reads channels-last images where they lie.
+
+    None where registers have no room for all sums, so that images would be read several times, and for few channels or columns.
+
+    Args:
+        width, columns: of the images, and of the result. left: padding.
+    """
+    vector, across = kind.vector if channels >= kind.vector else 8, kind.stride[1]
+    right = max(0, (columns - 1) * across + _reach(kind[:5]) - width - left)
+    if kind.form != "own" or math.prod(kind.kernel) > PIXEL_SUMS or channels < vector:
+        return None
+    if -(-left // across) + -(-right // across) > columns:
+        return None
+    return kind._replace(padding=(left, right), pixel=0, out=vector, vector=vector)
 
 
 def _by_target(sums: np.ndarray) -> np.ndarray:

@@ -1,15 +1,14 @@
-"""The instructions of `_pixels`: the copy to the buffer, results and input gradients, weight gradients."""
+"""The instructions of `_pixels`: the copy to the buffer, results and input gradients."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from tdt._kernels._plane_taps import PIXEL_BUFFER, TOGETHER, Tap
+from tdt._kernels._plane_taps import Tap
 from tdt._kernels._planes_emit import Instructions
 
 ADDRESSES = 8  # that are written at a time
-SUMS = 12  # vectors of sums that a weight gradient holds in registers, at most
 
 
 class Pixels(Instructions):
@@ -24,8 +23,8 @@ class Pixels(Instructions):
         self.here = self.smaller(value("source_chunk"), self.sub(value("source_channels"), self.first_source))
         self.target_here = self.smaller(value("target_chunk"), self.sub(value("target_channels"), self.first_target))
 
-    def fill(self, sample: Any, top: Any, rows: Any) -> None:
-        """Copy rows of a sample's image, from row `top` on, to the buffer; zeros where there are none."""
+    def fill(self, sample: Any, top: Any, rows: Any, first: Any = 0) -> None:
+        """Copy rows of a sample's image, of which the first would be row `top`, to the buffer; zeros where there are none."""
         value, pixel = self.value, self.kind.pixel
         columns, width = value("buffer_columns"), value("width")
         low = self.smaller(columns, self.larger(0, value("left")))
@@ -47,7 +46,7 @@ class Pixels(Instructions):
             inside = self.builder.icmp_unsigned("<", here, value("height"))
             self.either(inside, copy, lambda: self.zeros(line, 0, self.mul(columns, pixel)))
 
-        self.loop(0, rows, 1, row)
+        self.loop(first, rows, 1, row)
 
     def move(self, source: Any, size: Any, channels: Any, count: Any, target: Any, pixel: int, here: Any) -> None:
         """Copy the first `here` channels of `count` pixels, of an image of `size` pixels, to places `pixel` floats apart."""
@@ -337,136 +336,3 @@ class Buffered(Values):
     def source(self, start: Any, line: int, column: int) -> Any:
         base = self.at(start, self.mul(self.value("line"), line)) if line else start
         return self.at(base, column * self.kind.pixel)
-
-
-class Weights(Pixels):
-    """Weight gradient. For each number t of a channel in its group there is a vector: of the targets that meet channel t; but of
-    "mixed", of the channels, each with the target t places on in its group."""
-
-    def prepare(self) -> None:
-        rows, columns = self.kind.kernel
-        together = self.kind.per if self.kind.form == "spread" else 1
-        every = [tap for column in self.taps.phases[0] for tap in column]
-        each = max(1, SUMS // (columns * together))
-        passes = [
-            sorted(tap for tap in every if low <= tap.number // columns < low + each) for low in range(0, rows, each)
-        ]
-        most = max(1, SUMS // together)
-        self.passes = [some[i : i + most] for some in passes for i in range(0, len(some), most)]
-        self.gradient = self.local(PIXEL_BUFFER)
-        self.line_pairs = self.pieces(self.value("target_width"), TOGETHER)
-
-    def block(self, index: Any) -> None:
-        value = self.value
-        self.chunk(self.rest(index, value("chunks")))
-        begin = self.mul(self.divided(index, value("chunks")), value("part"))
-        end = self.smaller(self.add(begin, value("part")), value("samples"))
-        target = self.at(value("target"), self.mul(index, value("inner"), self.cells * self.kind.out))
-
-        def sample(n: Any) -> None:
-            size, target_size = (self.mul(value(f"{name}height"), value(f"{name}width")) for name in ("", "target_"))
-            source = self.at(value("source"), self.mul(n, size, value("source_channels")))
-            gradient = self.at(value("gradient"), self.mul(n, target_size, value("target_channels")))
-            source = self.at(source, self.mul(self.first_source, size) if self.kind.planes else self.first_source)
-            first = self.mul(self.first_target, target_size) if self.kind.planes else self.first_target
-            gradient = self.at(gradient, first)
-
-            def following(planes: Any, every: Any, many: Any, size: Any, row: Any) -> None:
-                """Load a strip's share of the planes of the next sample's chunk into the caches."""
-                share = self.pieces(self.mul(many, size), self.pieces(value("target_height"), value("tile_rows")))
-                first = self.add(self.mul(every, size), self.mul(self.divided(row, value("tile_rows")), share))
-                self.prefetch_few(self.at(planes, first), share)
-
-            def strip(row: Any) -> None:
-                if self.kind.planes:
-                    following(source, value("source_channels"), self.here, size, row)
-                    following(gradient, value("target_channels"), self.target_here, target_size, row)
-                rows = self.smaller(value("tile_rows"), self.sub(value("target_height"), row))
-                filled = self.add(self.mul(self.sub(rows, 1), self.down), self.taps.span[0])
-                self.fill(source, self.sub(self.mul(row, self.down), value("top")), filled)
-                pixels = self.mul(row, value("target_width"))
-                y = self.at(gradient, pixels if self.kind.planes else self.mul(pixels, value("target_channels")))
-                self.fill_gradient(y, rows)
-                self.loop(0, self.pieces(self.target_here, self.width), 1, lambda v: self.add_strip(v, rows, target))
-
-            self.loop(0, value("target_height"), value("tile_rows"), strip)
-
-        self.loop(begin, end, 1, sample)
-
-    def fill_gradient(self, y: Any, rows: Any) -> None:
-        """Copy a chunk of the gradient's channels, so that they lie close to each other; zeros where a line ends."""
-        value, out = self.value, self.kind.out
-        columns = value("target_width")
-        size = self.mul(value("target_height"), columns)
-
-        def row(i: Any, at: Any) -> list[Any]:
-            line = self.at(self.gradient, self.mul(i, self.line_pairs, TOGETHER * out))
-            self.ahead = self.mul(value("target_channels"), columns, value("tile_rows"), 4)
-            self.move(at, size, value("target_channels"), columns, line, out, self.target_here)
-            self.zeros(line, self.mul(columns, out), self.mul(self.line_pairs, TOGETHER * out))
-            return [self.at(at, columns if self.kind.planes else self.mul(columns, value("target_channels")))]
-
-        self.loop(0, rows, 1, row, [y])
-
-    def add_strip(self, v: Any, rows: Any, target: Any) -> None:
-        """Add the sums over a strip for a vector of targets, and each of the sources they meet."""
-        channel = self.mul(v, self.width)
-        start, y, place = (
-            self.at(self.buffer, self.begins(v)),
-            self.at(self.gradient, channel),
-            self.at(target, channel),
-        )
-        per = self.kind.per
-        if self.kind.form == "spread":
-            step = self.number(self.cells * self.kind.out)
-
-            def some(t: Any) -> None:
-                self.add_sums(self.at(start, t), y, self.at(place, self.mul(t, step)), rows, list(range(per)))
-
-            self.loop(0, self.value("inner"), per, some)
-        else:
-            for t in range(per):
-                self.add_sums(start, y, place, rows, [t])
-
-    def add_sums(self, start: Any, y: Any, place: Any, rows: Any, channels: list[int]) -> None:
-        """For some channels of the group."""
-        for taps in self.passes:
-            sums = self.sums(start, y, rows, taps, channels)
-            places = [self.at(place, self.place(tap, t)) for t in channels for tap in taps]
-            for at, total in zip(places, sums, strict=True):
-                self.store(self.builder.fadd(self.load(at), total), at)
-
-    def sums(self, start: Any, y: Any, rows: Any, taps: list[Tap], channels: list[int]) -> list[Any]:
-        """Sums over a strip for some taps."""
-        value, pixel = self.value, self.kind.pixel
-        along = TOGETHER * self.across * pixel
-        # From behind the last targets of a line to the first of the next one.
-        behind = self.sub(self.mul(value("line"), self.down), self.mul(self.sub(self.line_pairs, 1), along))
-        lines = sorted({tap.row for tap in taps})
-
-        spread = self.kind.form == "spread"
-
-        def one(_: Any, pair: Any, x: Any, y: Any, *sums: Any) -> list[Any]:
-            right, added = [self.load(self.at(y, u * self.kind.out)) for u in range(TOGETHER)], list(sums)
-            if not spread:
-                right = [self.rotated(value, channels[0]) for value in right]
-            for row in lines:
-                line = self.at(x, self.mul(value("line"), row)) if row else x
-                for k, t in enumerate(channels):
-                    met: dict[int, list[tuple[int, int]]] = {}
-                    for i, tap in enumerate(taps):
-                        for u in range(TOGETHER if tap.row == row else 0):
-                            met.setdefault(u * self.across + self.column(tap), []).append((u, k * len(taps) + i))
-                    for column in sorted(met):
-                        place = self.at(line, column * pixel)
-                        source = self.read(place, t) if spread else self.load(place)
-                        for u, i in met[column]:
-                            added[i] = self.fma(source, right[u], added[i])
-            following = self.add(pair, 1)
-            ends = self.builder.icmp_signed(">=", following, self.line_pairs)
-            x = self.at(x, self.builder.select(ends, behind, self.number(along)))
-            following = self.builder.select(ends, self.number(0), following)
-            return [following, x, self.at(y, TOGETHER * self.kind.out), *added]
-
-        zero = [self.zero] * (len(channels) * len(taps))
-        return self.loop(0, self.mul(rows, self.line_pairs), 1, one, [self.number(0), start, y, *zero])[3:]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 BUFFER = 1 << 15  # floats: 128 KB of the stack
 MOST_READ = 1 << 12  # pixels that a tile of `_pixels` reads, whose addresses are on the stack: 32 KB
 PIXEL_BUFFER = 1 << 13  # floats: a chunk of the gradient of `_pixels`
+PIXEL_SUMS = 12  # vectors of sums that a weight gradient of `_pixels` holds in registers, at most
 TOGETHER = 2  # targets in a row that a weight gradient of `_pixels` sums in a round of the loop
 SUMS = 1 << 15  # floats: sums of the weight gradient, on the stack too
 
@@ -26,7 +27,9 @@ WORDS = {
                      "target_chunk", "line", "buffer_columns"),
     "pixel_weights": ("source", "gradient", "target", "samples", "inner", "group_vectors", "source_channels",
                       "target_channels", "source_chunk", "target_chunk", "height", "width", "target_height", "target_width",
-                      "tile_rows", "top", "left", "line", "buffer_columns", "turn", "chunks", "part"),
+                      "tile_rows", "top", "left", "line", "buffer_columns", "turn", "chunks", "part", "chain"),
+    "pixel_sums": ("source", "gradient", "target", "samples", "channels", "height", "width", "target_height",
+                   "target_width", "top", "chunks", "part", "chain", "vectors", "together"),
 }  # fmt: skip
 
 

@@ -22,6 +22,7 @@ CASES = [
     (1, 24, 1, 1, (20, 400), (3, 1), (1, 1), (2, 0), (2, 1)),
     (2, 3, 1, 1, (6, 8), (3, 3), (1, 1), (1, 1), (1, 1)),
     (1, 2, 24, 48, (6, 5), (3, 2), (1, 2), (1, 1), (1, 1)),
+    (9, 24, 1, 1, (9, 7), (7, 7), (2, 1), (3, 3), (1, 1)),
 ]
 
 
@@ -67,7 +68,7 @@ def test_large_dilations_are_left_to_other_code():
     assert _pixels.result(last(x), w, b, **how) is None
 
 
-@pytest.mark.parametrize("case", [CASES[4], CASES[6], CASES[7]], ids=str)
+@pytest.mark.parametrize("case", [CASES[0], CASES[1], CASES[4], CASES[6], CASES[7], CASES[11]], ids=str)
 def test_weight_gradients_of_contiguous_images_have_the_bits_of_channels_last_ones(case):
     x, w, b, how = problem(case)
     y = np.random.default_rng(1).standard_normal(_pixels.result(last(x), w, b, **how).shape, np.float32)
