@@ -317,6 +317,18 @@ extern "C" __global__ void add(arrays all) {
     LOOP(all) ((real*)all.at[0][array])[k] += ((const real*)all.at[1][array])[k];
 }
 """
+_ADD_NUMBERS = r"""
+// From array `mixed` on, what is added is of integers; from `whole` on, the sums are too.
+extern "C" __global__ void add_numbers(arrays all, long long mixed, long long whole) {
+    LOOP(all) {
+        const void* from = (const void*)all.at[1][array];
+        double* sum = (double*)all.at[0][array];
+        if (array < mixed) *sum += *(const double*)from;
+        else if (array < whole) *sum += (double)*(const long long*)from;
+        else *(long long*)sum += *(const long long*)from;
+    }
+}
+"""
 
 
 def add(targets: Sequence[Any], arrays: Sequence[Any]) -> None:
@@ -324,6 +336,17 @@ def add(targets: Sequence[Any], arrays: Sequence[Any]) -> None:
     kernel = _cuda.of_type(_lists.source(2) + _ADD, "add", targets[0].dtype)
     for parameters, blocks in _lists.parameters([targets, arrays]):
         kernel((blocks,), (_cuda.THREADS,), (parameters,))
+
+
+def add_numbers(pairs: Sequence[tuple[Any, Any]]) -> None:
+    """Add the second 0-d array of each pair to the first, both of float64 or int64: no float64 to an int64."""
+    kinds = [target.dtype.kind + value.dtype.kind for target, value in pairs]
+    pairs = [pairs[k] for k in sorted(range(len(pairs)), key=kinds.__getitem__)]
+    mixed, whole = kinds.count("ff"), len(kinds) - kinds.count("ii")
+    kernel = _cuda.compiled(_lists.source(2) + _ADD_NUMBERS, "add_numbers")
+    for parameters, blocks in _lists.parameters([*zip(*pairs, strict=True)]):
+        kernel((blocks,), (1,), (parameters, mixed, whole))
+        mixed, whole = mixed - _lists.MOST, whole - _lists.MOST
 
 
 def norm(arrays: Sequence[Any]) -> Any:

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import cupy
+import numpy as np
 import pytest
 
 import tdt
@@ -13,7 +14,7 @@ from tdt.amp import _on_gpu
 from tdt.train.checks.compiling import compilation
 from tdt.train.config import loads
 from tdt.train.logging.events import StepDone, Validated
-from tdt.train.metrics import Accuracy
+from tdt.train.metrics import Accuracy, Mean, add_each
 from tdt.train.session import Session
 from tests import runs_on_gpu
 from tests.runs_on_gpu import IN_ONE, MODEL, PARTS, RUN, WHOLE, compared, trained
@@ -157,6 +158,21 @@ def test_steps_of_several_parts_read_nothing_between_logs(name: str, tmp_path: P
     assert len(inside) > 5 and [each["syncs"] for each in inside] == [0] * len(inside)
     uploads = batches * (3 if "mixup" in name else 2)  # which samples are mixed
     assert [each["uploads"] for each in inside] == [uploads] * len(inside)
+
+
+def test_means_are_added_up_on_a_gpu_in_one_launch_to_the_same_bits(counted):
+    """A loss whose batches have equal weights, one with a weight of the GPU, and a count of hits."""
+    rng, means = np.random.default_rng(0), [[Mean(), Mean(), Mean()] for _ in range(2)]
+    for _ in range(4):
+        loss, other = (cupy.asarray(x) for x in rng.standard_normal(2))
+        amounts = (loss, 8), (other, cupy.asarray(7)), (cupy.asarray(5), cupy.asarray(rng.integers(1, 9)))
+        with counted() as found:
+            add_each(zip(means[0], amounts, strict=True), 8)
+        for mean, amount in zip(means[1], amounts, strict=True):
+            mean.add(amount, 8)
+    assert [name for _, name, _ in found] == ["add_numbers"]
+    here, there = ([mean.state_dict() for mean in group] for group in means)
+    assert here == there and [type(x) for x in here[1].values()] == [float, int, int] and here[0]["weight"] == 32
 
 
 def test_a_replayed_step_makes_few_launches(tmp_path: Path, counted):

@@ -33,7 +33,7 @@ from tdt.train.errors import CompileError, Stopped, bad_data, error_context
 from tdt.train.loop.build import build
 from tdt.train.loop.parts import Parts
 from tdt.train.loop.state import data_state, load_model, load_run, state_errors
-from tdt.train.metrics import Metric, Reading
+from tdt.train.metrics import Metric, Reading, add_each
 from tdt.train.metrics.confusion import confusion_matrices, confusion_matrix
 from tdt.train.model.deciding import decided, named
 from tdt.train.model.objective import Term, class_names, tasks_of
@@ -108,8 +108,7 @@ def evaluate(
             own = result, reason_to_stop(check_stop)
             results, reasons = zip(*ranks.exchange(own, "scores of batches"), strict=True)
             for size, sums, call in filter(None, results):
-                for name, amount in sums.items():
-                    metrics[name].add(amount, size)
+                add_each([(metrics[name], amount) for name, amount in sums.items()], size)
                 if on_batch is not None:
                     parts.loss.last_call = call[1]
                     on_batch(*call[0])

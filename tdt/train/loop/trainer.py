@@ -47,7 +47,7 @@ from tdt.train.loop.parts import Parts
 from tdt.train.loop.sharded_step import LOADING, ShardedStep
 from tdt.train.loop.state import pack, pack_optimizer, unpack
 from tdt.train.loop.train_step import TrainStep
-from tdt.train.metrics import Loss, Metric, scores_of, tagged
+from tdt.train.metrics import Loss, Metric, add_each, scores_of, tagged
 from tdt.train.runs._environment import peak_memory
 from tdt.train.runs._fault import fault_point
 from tdt.train.runs.checkpoint import CheckpointStore
@@ -205,9 +205,8 @@ class Trainer:
     def _add(self, counted: Iterable[Counted]) -> None:
         """Add what was counted to the running metrics."""
         for _, _, size, sums in counted:
-            for name, amount in sums.items():
-                self.epoch_means[name].add(amount, size)
-                self.recent_means[name].add(amount, size)
+            means = self.epoch_means, self.recent_means
+            add_each([(of[name], amount) for name, amount in sums.items() for of in means], size)
 
     def _collect(self) -> None:
         """Add what all ranks have counted to the running metrics of the first, in the order of steps, shards and batches."""

@@ -4,6 +4,7 @@ from tdt.train.metrics.base import Loss as Loss
 from tdt.train.metrics.base import Mean as Mean
 from tdt.train.metrics.base import Metric as Metric
 from tdt.train.metrics.base import Reading as Reading
+from tdt.train.metrics.base import add_each as add_each
 from tdt.train.metrics.base import scores_of as scores_of
 from tdt.train.metrics.base import tagged as tagged
 from tdt.train.metrics.classes import F1 as F1

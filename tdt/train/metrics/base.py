@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tdt import Tensor, nn
+from tdt import Tensor, _backend, nn
 from tdt._backend import device_of, is_array, namespace, to_device
 from tdt._backend.device import CPU
+from tdt._kernels import SWITCHES, lazy
+
+_add_numbers = lazy("optim_gpu:add_numbers")
 
 # Binary and multi-label losses → the output above which the prediction is 1
 _THRESHOLDS = {nn.BCEWithLogitsLoss: 0.0, nn.BCELoss: 0.5, nn.MultiLabelSoftMarginLoss: 0.0, nn.SoftMarginLoss: 0.0}
@@ -152,6 +155,33 @@ class Mean(Metric):
 
     def compute(self) -> float:
         return float(self.total) / float(self.weight) if self.weight else float("nan")
+
+
+def add_each(metrics: Iterable[tuple[Metric, Any]], count: int) -> None:
+    """Add to each metric its result of `batch_sum` over `count` samples: in one launch what is to be added to sums on a GPU."""
+    pairs: list[tuple[Any, Any]] = []
+    for metric, amount in metrics:
+        if not isinstance(metric, Mean) or type(metric).add is not Mean.add:
+            metric.add(amount, count)
+            continue
+        for name, value in zip(("total", "weight"), amount, strict=True):
+            known = getattr(metric, name)
+            if _on_one_gpu(known, value):  # `known` is a sum that nothing else refers to
+                pairs.append((known, value))
+            else:
+                setattr(metric, name, known + value)
+        metric.count += count
+    if pairs:
+        with pairs[0][0].device:
+            _add_numbers(pairs)
+
+
+def _on_one_gpu(total: Any, amount: Any) -> bool:
+    """Whether `add_numbers` takes both."""
+    if total.__class__ is not _backend.GpuArray or amount.__class__ is not _backend.GpuArray or not SWITCHES.kernels:
+        return False
+    kinds = total.dtype.char + amount.dtype.char
+    return total.ndim == amount.ndim == 0 and kinds in ("dd", "dl", "ll") and total.device == amount.device
 
 
 class Loss(Mean):
