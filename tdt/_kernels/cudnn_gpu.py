@@ -2,7 +2,8 @@
 
 Operands are contiguous or channels-last, as their result will be; one that lies otherwise is copied first. A bias is added in a
 launch of its own. The kernels of `conv_gpu` compute float64, and all else where cuDNN is not installed or is switched off, or
-where no workspace of its engines fits into memory.
+where no workspace of its engines fits into memory. They compute small weight gradients of long sums in float32 without TF32 as
+well: no deterministic engine of cuDNN's cuts such a sum into parts, so that a few blocks of threads would do all the work.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tdt._kernels._arithmetic import add_to
 from tdt._kernels._cuda import LETTERS
 from tdt._kernels._cudnn import DATA_TYPES, FORWARD, INPUT_GRAD, WEIGHT_GRAD, Plan, Problem
 from tdt._kernels._formulas import narrow, widen
+from tdt._kernels._gpu_conditions import gpu_convolution
 from tdt._kernels._registry import SWITCHES
 from tdt._kernels.programs_gpu import MEMORY, launched
 
@@ -43,7 +45,10 @@ def fits(arrays: Sequence[Any], attributes: dict) -> bool:
 def both_fit(arrays: Sequence[Any], attributes: dict) -> bool:
     """What both gradients take: the gradient of the result, images and weights."""
     y, x, w = arrays
-    return fits((y, w), {"size": x.shape[2:], **attributes}) and fits((y, x), {"kernel": w.shape[2:], **attributes})
+    of_weights = {"kernel": w.shape[2:], **attributes}
+    return fits((y, w), {"size": x.shape[2:], **attributes}) and (
+        fits((y, x), of_weights) or gpu_convolution((y, x), of_weights)
+    )
 
 
 def conv(x: Any, w: Any, b: Any = None, **how: Any) -> Any:
@@ -146,12 +151,16 @@ def _plan(a: Any, b: Any, how: dict[str, Any], alignment: int) -> tuple[Found, b
         return (None, shape, last), True
     if groups == x[1] > 1 and max(map(prod, (x, y))) > MOST_DEPTHWISE:
         return (None, shape, last), True
+    letter = LETTERS[a.dtype]
+    tf32 = SWITCHES.conv_tf32 and letter == "f"
+    if operation == WEIGHT_GRAD and letter == "f" and not (tf32 or last) and a.ndim < 5:
+        if conv_gpu.cut(w, prod(y) // y[1], groups, a.dtype)[2] > 1:
+            return (None, shape, last), True
     sizes, pairs = [x, w, y], [stride, padding, dilation]
     if a.ndim == 3:  # lines, as images of one row
         sizes = [(*size[:2], 1, size[2]) for size in sizes]
         pairs = [(fill, *pair) for fill, pair in zip((1, 0, 1), pairs, strict=True)]
-    letter = LETTERS[a.dtype]
-    problem = Problem(operation, letter, SWITCHES.conv_tf32 and letter == "f", alignment, last, *sizes, *pairs)
+    problem = Problem(operation, letter, tf32, alignment, last, *sizes, *pairs)
     with a.device:
         plan, lasting = _cudnn.plan(a.device.id, problem)
     return (plan, shape, last), lasting

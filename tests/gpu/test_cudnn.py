@@ -202,11 +202,27 @@ def test_where_cudnn_has_no_engine_tdts_kernels_compute(without: int, dtype: str
             found = with_gradients(start, "cuda", {})
     finally:
         setting.value = 0
-    # In float32, tdt's kernel for both gradients takes the place of two launches.
-    gradients_together = dtype == "float32" and without != _cudnn.FORWARD
+    # In float32, tdt's kernel for both gradients takes the place of two launches where cuDNN computes no gradient of images.
+    gradients_together = dtype == "float32" and without == _cudnn.INPUT_GRAD
     assert [name for _, name, _ in calls].count(EXECUTE) == (1 if gradients_together else 2)
     for value, exact in zip(found, with_gradients(start, "cpu", {}, exactly=True), strict=True):
         close(value, exact, dtype)
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("tf32", [False, True])
+def test_long_sums_of_weight_gradients_are_cut_into_parts_by_tdts_kernel(tf32: bool, last: bool, cudnn, counted):
+    start = [normal(3, 4, 20, 20), normal(5, 4, 3, 3), normal(5)]
+    if last:
+        start[0] = start[0].contiguous(memory_format=tdt.channels_last)
+    with tdt.backends.cudnn.flags(enabled=True, allow_tf32=tf32), counted() as calls:
+        found = with_gradients(start, "cuda", {})
+    own = not (tf32 or last)
+    names = [name for _, name, _ in calls]
+    assert (names.count(EXECUTE), names.count("conv_weight_grad")) == (3 - own, own)
+    if not tf32:
+        for value, exact in zip(found, with_gradients(start, "cpu", {}, exactly=True), strict=True):
+            close(value, exact, "float32")
 
 
 @pytest.mark.parametrize("how", [{}, {"stride": 2, "output_padding": 1}, {"groups": 3, "dilation": 2}])

@@ -380,6 +380,7 @@ CONVOLUTIONS = {
     "dilated groups": ((1, 4, 9, 9), (6, 2, 2, 3), {"groups": 2, "dilation": 2}),
     "depthwise": ((2, 5, 6, 6), (5, 1, 3, 3), {"groups": 5, "padding": 1}),
     "1 x 1": ((3, 70, 4, 5), (66, 70, 1, 1), {}),
+    "eighteen channels": ((2, 20, 5, 6), (18, 20, 3, 2), {"padding": (0, 1)}),
     "many samples": ((9, 2, 12, 12), (3, 2, 5, 5), {"padding": 2}),
 }
 
