@@ -14,10 +14,10 @@ from typing import Any
 
 from tdt import _backend
 from tdt._backend.layout import empty_as, output_is_channels_last, to_front, to_last
-from tdt._backend.waiting import refuse_program
+from tdt._backend.waiting import CURRENT, deferring, refuse_program
 from tdt._backend.windows import output_sizes
 from tdt._kernels import _cudnn, conv_gpu
-from tdt._kernels._arithmetic import add_to
+from tdt._kernels._arithmetic import add, add_to
 from tdt._kernels._cuda import LETTERS
 from tdt._kernels._cudnn import DATA_TYPES, FORWARD, INPUT_GRAD, WEIGHT_GRAD, Plan, Problem
 from tdt._kernels._formulas import narrow, widen
@@ -72,8 +72,13 @@ def conv_grads(y: Any, x: Any, w: Any, **how: Any) -> tuple[Any, Any]:
 
 
 def _with_bias(out: Any, b: Any) -> Any:
-    if b is not None:
-        add_to(out, b.reshape(-1, *(1,) * (out.ndim - 2)))
+    """`out` and a bias of each channel. In a CUDA graph the sum may wait, for an activation of it."""
+    if b is None:
+        return out
+    b = b.reshape(-1, *(1,) * (out.ndim - 2))
+    if CURRENT.capture is not None and CURRENT.capture.chains is not None:
+        return deferring(add, out, b)
+    add_to(out, b)
     return out
 
 

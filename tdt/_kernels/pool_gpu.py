@@ -17,9 +17,11 @@ struct sizes {  // of (N, C, H, W), of the result's (H, W), and of windows
 };
 struct steps { whole n, c, h, w; };
 
+// Element i of images as they lie in memory, contiguous or channels-last.
 __device__ __forceinline__ steps place_of(whole i, whole channels, whole height, whole width) {
-    const whole row = i / width, plane = row / height;
-    return {plane / channels, plane % channels, row % height, i % width};
+    const whole c = LAST ? i % channels : 0, pixel = LAST ? i / channels : i, row = pixel / width, plane = row / height;
+    if (LAST) return {plane, c, row % height, pixel % width};
+    return {plane / channels, plane % channels, row % height, pixel % width};
 }
 __device__ __forceinline__ whole at(const steps& s, whole n, whole c, whole h, whole w) {
     return n * s.n + c * s.c + h * s.h + w * s.w;
@@ -68,6 +70,27 @@ extern "C" __global__ void max_pool_vjp(const real* g, const real* x, real* gx, 
             }
         }
         gx[at(to, o.n, o.c, o.h, o.w)] = sum;
+    }
+}
+
+// The same of windows that do not overlap, without borders: a thread for each, also for those that images end within.
+extern "C" __global__ void max_pool_vjp_apart(const real* g, const real* x, real* gx, long long count, sizes z, steps of_g,
+                                              steps from, steps to) {
+    const long long step = (long long)gridDim.x * blockDim.x;
+    const whole rows = (z.height + KH - 1) / KH, columns = (z.width + KW - 1) / KW;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
+        const steps o = place_of((whole)i, z.channels, rows, columns);
+        whole winner = -1;
+        real slope = 0;
+        if (o.h < z.rows && o.w < z.columns) {
+            largest(x, from, z, o.n, o.c, o.h, o.w, winner);
+            slope += g[at(of_g, o.n, o.c, o.h, o.w)];
+        }
+        for (whole p = 0; p < KH; p++)
+            for (whole q = 0; q < KW; q++) {
+                const whole h = o.h * KH + p, w = o.w * KW + q;
+                if (h < z.height && w < z.width) gx[at(to, o.n, o.c, h, w)] = h * z.width + w == winner ? slope : (real)0;
+            }
     }
 }
 
@@ -145,9 +168,11 @@ def _launch(name: str, blocks: int, threads: int, images: Any, windows: Any, how
     """
     whole, kind = _cuda.whole(images, windows, *arrays)
     (kh, kw), (sh, sw) = kernel, stride = how["kernel"], how["stride"]
+    last = arrays[-1].strides[1] < arrays[-1].strides[3]  # of what is written
     names = zip(("KH", "KW", "SH", "SW"), ("z.kh", "z.kw", "z.sh", "z.sw"), (*kernel, *stride), strict=True)
     constant = kh * kw <= FEW
-    window = "".join(f"#define {name} {f'((whole){value})' if constant else member}\n" for name, member, value in names)
+    window = f"enum {{ LAST = {int(last)} }};\n"
+    window += "".join(f"#define {name} {f'((whole){value})' if constant else member}\n" for name, member, value in names)
     sizes = *images.shape[1:], *windows.shape[2:], kh, kw, sh, sw, *how["padding"], *how.get("dilation", (1, 1))
     structs = [_cuda.struct(sizes, kind)]
     structs += [_cuda.struct(tuple([s // a.itemsize for s in a.strides]), kind) for a in arrays]
@@ -165,8 +190,12 @@ def max_pool(x: Any, *, ceil_mode: bool, **how: Any) -> Any:
 
 def max_pool_vjp(g: Any, out: Any, x: Any, *, ceil_mode: bool, **how: Any) -> Any:
     """The gradient of x: of each window's first largest cell, or of its last NaN."""
-    gx = MEMORY.empty_like(x)
-    _launch("max_pool_vjp", _cuda.blocks_for(x.size), _cuda.THREADS, x, g, how, (g, x, gx), (x.size,))
+    gx, kernel = MEMORY.empty_like(x), how["kernel"]
+    name, count = "max_pool_vjp", x.size
+    if how["stride"] == kernel and math.prod(kernel) <= FEW and set(how["padding"]) == {0} and set(how["dilation"]) == {1}:
+        windows = [-(-n // k) for n, k in zip(x.shape[2:], kernel, strict=True)]
+        name, count = "max_pool_vjp_apart", math.prod((*x.shape[:2], *windows))
+    _launch(name, _cuda.blocks_for(count), _cuda.THREADS, x, g, how, (g, x, gx), (count,))
     return gx
 
 

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 import tdt
+from tdt._compiled.captured import Captured
 from tdt._kernels import _cudnn, cudnn_gpu
 from tdt._ops.nn.conv import ON_GPU
 from tdt.nn import functional as F
@@ -270,6 +271,19 @@ def test_a_captured_convolution_is_replayed_with_its_bits(cudnn):
         graph.replay()
         replayed = held.cpu()
         assert tdt.equal(replayed, step().cpu())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_bias_and_an_activation_are_one_launch_in_a_graph(dtype: str, cudnn, counted):
+    kind = getattr(tdt, dtype)
+    x, w, b = (normal(*size).cuda().to(kind) for size in ((2, 3, 9, 8), (5, 3, 3, 3), (5,)))
+    expected = F.relu(F.conv2d(x, w, b))
+    with counted() as calls:
+        captured = Captured(lambda places: F.relu(F.conv2d(x, w, b)), [], 0, chains=True)
+    names = [name for kind, name, _ in calls if kind == "launches"]
+    assert names[:2] == [EXECUTE, "elementwise_chain"] and not [name for name in names[2:] if "elementwise" in name]
+    captured.replay([])
+    assert tdt.equal(captured.result, expected)
 
 
 def test_each_gpu_has_plans_of_its_own(cudnn, two_gpus):

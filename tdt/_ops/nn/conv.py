@@ -18,7 +18,7 @@ import numpy as np
 
 from tdt._backend import namespace
 from tdt._backend.layout import empty_as, output_is_channels_last, to_layout_of
-from tdt._backend.waiting import repeatable
+from tdt._backend.waiting import launch_waiting, repeatable
 from tdt._backend.windows import output_sizes
 from tdt._core.calls import front
 from tdt._core.dtype import FLOATING_AND_COMPLEX, NUMBERS, bfloat16, float32, int64, of
@@ -113,7 +113,13 @@ def _in_float32(op: Any, xp: Any, arrays: tuple, attributes: dict) -> Callable[.
     if xp is np and (fast := _reading_bfloat16(op, xp, arrays, attributes)):
         return lambda x, *others: narrow(fast(x, *widen(others), **attributes), low)
     function = chosen(op.kernels, xp, *widen(arrays), **attributes) or functools.partial(op.forward, xp)
-    return lambda *arrays: narrow(function(*widen(arrays), **attributes), low)
+
+    def compute(*arrays: Any) -> Any:
+        wide = function(*widen(arrays), **attributes)
+        launch_waiting()  # the sum with a bias
+        return narrow(wide, low)
+
+    return compute
 
 
 def _of_half_precision(arrays: tuple, attributes: dict) -> Callable[..., Any]:
