@@ -26,6 +26,8 @@ from tdt._kernels._cuda_formula import FUNCTIONS, Emitter
 from tdt._kernels.expression import Expression, operations
 
 MOST_STEPS, MOST_ARRAYS, MOST_OPERATIONS = 48, 32, 600  # of a chain
+AHEAD = 4  # elements that a thread reads before it computes: one each keeps a GPU's memory busy half of the time
+LARGE, AHEAD_OPERATIONS = 1 << 20, 32  # of kernels that do so: elements at least, operations of each at most
 FEW_OPERATIONS = 16  # of a chain that is computed again for each element that its result is broadcast to
 ROUNDED = """
 template <class T> __device__ __forceinline__ float rounded(float x) {  // as memory would have it
@@ -74,13 +76,14 @@ class Step:
         self.is_stored, self.is_repeated = is_stored, is_repeated
 
 
-def source(name: str, steps: Sequence[Step], letters: str, rank: int, whole: str) -> str:
+def source(name: str, steps: Sequence[Step], letters: str, rank: int, whole: str, ahead: int = 1) -> str:
     """The kernel `name` of steps, whose stored results come before the arrays that it reads in its parameters.
 
     Args:
         letters: the types of the arrays that are read.
         rank: dimensions that cannot be joined in memory.
         whole: the typedef of the type that counts elements.
+        ahead: elements that a thread reads before it computes the first of them; of one dimension if more than one.
     """
     stored = [step for step in steps if step.is_stored]
     outs = ["out", *(f"out{k}" for k in range(1, len(stored)))]
@@ -94,7 +97,8 @@ def source(name: str, steps: Sequence[Step], letters: str, rank: int, whole: str
         lines += [f"const whole i{d} = rest % (whole)size{d};", f"rest /= (whole)size{d};"]
     index = ["rest", *(f"i{d}" for d in range(1, rank))]
     at = {each: " + ".join([f"{i} * {each}_{d}" for d, i in enumerate(index)]) for each in (*outs, *names)}
-    lines += [f"const auto x{k} = load(a{k}[{at[each]}]);" for k, each in enumerate(names)]
+    reads = [f"ahead{k}[e]" if ahead > 1 else f"load(a{k}[{at[each]}])" for k, each in enumerate(names)]
+    lines += [f"const auto x{k} = {value};" for k, value in enumerate(reads)]
     values, body, numbers, calls_parts, rounds = _computation(steps)
     lines += body
     for out, step in zip(outs, stored, strict=True):
@@ -102,14 +106,28 @@ def source(name: str, steps: Sequence[Step], letters: str, rank: int, whole: str
         lines.append(f"{once}store({out} + ({at[out]}), {values[step]});")
     rounded = "".join([f"    const {kind} n{k} = ({kind})number{k};\n" for k, kind in enumerate(numbers)])
     parameters = [*sizes, *places, *pointers, *(f"double number{k}" for k in range(len(numbers)))]
-    inner = "\n        ".join(lines)
     return (
         f"{FUNCTIONS if calls_parts else ''}{ROUNDED if rounds else ''}\n{whole if rank > 1 else ''}"
         f'extern "C" __global__ void {name}({", ".join(["long long count", *parameters])}) {{\n{rounded}'
-        "    const long long step = (long long)gridDim.x * blockDim.x;\n"
-        "    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {\n"
-        f"        {inner}\n    }}\n}}\n"
+        f"{_loop(lines, len(names), ahead)}}}\n"
     )
+
+
+def _loop(lines: list[str], arrays: int, ahead: int) -> str:
+    """The loop of a kernel over its elements i. lines: what it does with each. Other arguments: as of `source`."""
+    inner = "\n        ".join(lines)
+    each = f" * {ahead}" if ahead > 1 else ""
+    loop = (
+        f"    const long long step = (long long)gridDim.x * blockDim.x{each};\n"
+        f"    for (long long at = (long long)blockIdx.x * blockDim.x{each} + threadIdx.x; at < count; at += step) {{\n"
+    )
+    if ahead == 1:
+        return f"{loop}        const long long i = at;\n        {inner}\n    }}\n"
+    several = f"        #pragma unroll\n        for (int e = 0; e < {ahead}; e++)\n"
+    several += "        if (const long long i = at + e * blockDim.x; i < count) {\n        "
+    buffers = "".join([f"        decltype(load(*a{k})) ahead{k}[{ahead}];\n" for k in range(arrays)])
+    reads = " ".join([f"ahead{k}[e] = load(a{k}[i * a{k}_0]);" for k in range(arrays)])
+    return f"{loop}{buffers}{several}{reads}\n        }}\n{several}{inner}\n        }}\n    }}\n"
 
 
 def _computation(steps: Sequence[Step]) -> tuple[dict[Step, str], list[str], list[str], bool, bool]:
@@ -174,9 +192,15 @@ def prepared(
     """(the kernel, blocks, its first arguments: the number of elements, sizes, strides) for arrays that lie so."""
     sizes, (_, *strides) = joined(place.shape, [place, *outs, *arrays])
     letters = "".join([LETTERS[a.dtype] for a in arrays])
-    text = source(name, steps, letters, len(sizes), _cuda.whole(*outs, *arrays)[0])
     count = math.prod(place.shape)
-    return _cuda.bare(text, name), _cuda.blocks_for(count), [count, *sizes[1:], *itertools.chain(*strides)]
+    few = sum(step.formula.operations for step in steps) <= AHEAD_OPERATIONS
+    ahead = AHEAD if few and len(sizes) == 1 and count >= LARGE else 1
+    text = source(name, steps, letters, len(sizes), _cuda.whole(*outs, *arrays)[0], ahead)
+    return (
+        _cuda.bare(text, name),
+        _cuda.blocks_for(count, _cuda.THREADS * ahead),
+        [count, *sizes[1:], *itertools.chain(*strides)],
+    )
 
 
 def joined(shape: tuple[int, ...], arrays: Sequence[Any]) -> tuple[list[int], list[list[int]]]:

@@ -10,7 +10,7 @@ import pytest
 from cupy import _raw
 
 import tdt
-from tdt._kernels import _cuda, capture_gpu, embedding_gpu, gpu_lookup, norm_gpu
+from tdt._kernels import _cuda, capture_gpu, chains_gpu, embedding_gpu, gpu_lookup, norm_gpu
 from tdt._kernels.formula_gpu import Elementwise
 from tdt._ops.nn.attention import _attention
 from tdt._ops.nn.conv import _bias_grad
@@ -455,6 +455,21 @@ def test_formulas_of_large_arrays_have_the_bits_of_those_that_are_counted_in_32_
         formula = Elementwise("scaled", lambda xp, x, y: xp.exp(x) * y)
         results.append(formula((x.transpose(0, 2, 1)[:, ::2].transpose(0, 2, 1), y), {}).get())
     np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("dtype", ["f", "d", "e"])
+def test_kernels_that_read_ahead_have_the_bits_of_those_that_do_not(dtype: str, monkeypatch):
+    (x, y), results = (cupy.asarray(numbers(3, 700).astype(dtype)) for _ in range(2)), []
+    for large in (chains_gpu.LARGE, 1):
+        monkeypatch.setattr(chains_gpu, "LARGE", large)
+        formula = Elementwise("scaled", lambda xp, x, y: xp.maximum(x, 0) * y)
+        results += [
+            formula((x, y), {}).get(),
+            formula((x[:, ::2], y[:, ::2]), {}).get(),
+            formula((x, y), {}, x.copy()).get(),
+        ]
+    for plain, ahead in zip(results[:3], results[3:], strict=True):
+        np.testing.assert_array_equal(plain, ahead)
 
 
 def test_transposed_convolution_and_lines():
