@@ -10,6 +10,7 @@ grouping never shows in the numbers.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from operator import is_
@@ -101,6 +102,27 @@ class Slab:
             own[name] = wrap(view)
 
 
+class _Buffers:
+    """Two arrays of at most `longest` elements for each device and dtype: the same memory for all pieces of a plan.
+
+    They are made when they are first needed: kernels need none.
+    """
+
+    def __init__(self, longest: int):
+        self._longest = longest
+        self._made: dict[tuple, tuple] = {}
+
+    def __call__(self, like: Any, dtype: Any, size: int) -> tuple[Any, Any]:
+        """Two arrays of `size` elements on the device of `like`."""
+        key = (_backend.device_of(like), dtype)
+        if key not in self._made:
+            with _backend.on_gpu_of(like):
+                xp = _backend.namespace(like)
+                self._made[key] = (xp.empty(self._longest, dtype), xp.empty(self._longest, dtype))
+        grad, work = self._made[key]
+        return grad[:size], work[:size]
+
+
 class Piece:
     """Neighbours in a slab, or a part of one parameter, that are updated together.
 
@@ -116,17 +138,29 @@ class Piece:
         self.narrow = self.targets[0].dtype.itemsize == 2
         dtype = np.dtype(np.float32) if self.narrow else self.targets[0].dtype
         self.real = np.empty(0, dtype).real.dtype
-        self._grad, self._work = plan.buffers(self.targets[0], dtype, hi - lo)
-        self._real_grad, self._real_work = self._grad.view(self.real), self._work.view(self.real)
+        self._buffers, self._kind, self._size = plan.buffers, dtype, hi - lo
         self._state = [flat[lo:hi] if self.narrow else flat[lo:hi].view(self.real) for flat in slab.flat]
         self.whole_state = slab.flat, lo
         self.step: Any = None  # what updates the piece on a GPU by one kernel, once it is made
         self.takes_kernel = self.xp is not np and _kernels.enabled() and self.targets[0].dtype.kind != "c"
         self.takes_kernel = self.takes_kernel and all(a.flags.c_contiguous for a in self.targets)
+
+    @functools.cached_property
+    def _flat(self) -> tuple[Any, Any]:
+        """Memory for the gradients and for the values or updates of all parameters, one after the other."""
+        return self._buffers(self.targets[0], self._kind, self._size)
+
+    @functools.cached_property
+    def _real(self) -> tuple[Any, Any]:
+        """The same as real numbers."""
+        grad, work = self._flat
+        return grad.view(self.real), work.view(self.real)
+
+    @functools.cached_property
+    def _updates(self) -> list:
+        """The second, by parameter."""
         ends = np.cumsum([0] + [a.size for a in self.targets]).tolist()
-        self._updates = [
-            self._work[a:b].reshape(t.shape) for a, b, t in zip(ends, ends[1:], self.targets, strict=False)
-        ]
+        return [self._flat[1][a:b].reshape(t.shape) for a, b, t in zip(ends, ends[1:], self.targets, strict=False)]
 
     def update_at_once(self, change: Callable[..., Any], grads: list, numbers: tuple, options: dict[str, Any],
                        renewed: Callable[[], list] | None = None, skips: Any = None) -> bool:  # fmt: skip
@@ -143,8 +177,8 @@ class Piece:
     def gradient(self, grads: list) -> Any:
         """The gradients as one flat array; it may be a view of the only one, which must not be written to."""
         if self.last - self.first > 1:
-            self.xp.concatenate(grads[self.first : self.last], axis=None, out=self._grad)
-            return self._real_grad
+            self.xp.concatenate(grads[self.first : self.last], axis=None, out=self._flat[0])
+            return self._real[0]
         flat = grads[self.first].reshape(-1)
         flat = flat if self.part is None else flat[self.part]
         return flat.astype(self.real) if self.narrow else flat.view(self.real)
@@ -155,8 +189,8 @@ class Piece:
 
     def values(self) -> Any:
         """The parameters as one flat array, there until `apply`."""
-        self.xp.concatenate(self.targets, axis=None, out=self._work)
-        return self._real_work
+        self.xp.concatenate(self.targets, axis=None, out=self._flat[1])
+        return self._real[1]
 
     def state(self) -> list:
         """A flat array for each name, for a step to write to; `keep` takes it back."""
@@ -174,7 +208,7 @@ class Piece:
             (target,) = self.targets
             target += change.view(target.dtype).reshape(target.shape)
             return
-        self._real_work[...] = change
+        self._real[1][...] = change
         for target, update in zip(self.targets, self._updates, strict=True):
             self.xp.add(target, update, target)
 
@@ -204,7 +238,8 @@ class Plan:
         self.last = [lies_last(a) for a in self.own_arrays]
         self.arrays: list = self.ordered(self.own_arrays)
         self.on_cpu = any(type(a) is np.ndarray for a in self.arrays)  # some have a kernel after `FIRST_STEPS`
-        self._buffers: dict[tuple, tuple] = {}
+        whole = [a.size for i, a in enumerate(self.arrays) if a.size <= self._limit(i) or not a.flags.c_contiguous]
+        self.buffers = _Buffers(max([min(sum(a.size for a in self.arrays), self._limit(0)), *whole]))
         known = {} if before is None or before.watched != self.watched else dict(before.places)
         self.places: dict[Tensor, tuple[Slab, int]] = {p: known[p] for p in known if self._is_home(p, known[p], state)}
         self._house([p for p in live if p not in self.places], state)
@@ -362,18 +397,6 @@ class Plan:
             else:
                 runs.append((slab, slice(i, i + 1), k, k + 1))
         return runs
-
-    def buffers(self, like: Any, dtype: Any, size: int) -> tuple[Any, Any]:
-        """Two arrays of `size` elements on the device of `like`, the same memory for every piece."""
-        key = (_backend.device_of(like), dtype)
-        if key not in self._buffers:
-            whole = [a.size for i, a in enumerate(self.arrays) if a.size <= self._limit(i) or not a.flags.c_contiguous]
-            longest = max([min(sum(a.size for a in self.arrays), self._limit(0)), *whole])
-            with _backend.on_gpu_of(like):
-                xp = _backend.namespace(like)
-                self._buffers[key] = (xp.empty(longest, dtype), xp.empty(longest, dtype))
-        grad, work = self._buffers[key]
-        return grad[:size], work[:size]
 
     def _is_home(self, p: Tensor, place: tuple[Slab, int], state: dict) -> bool:
         """Whether the state of `p` still is the part of a slab that was made for it."""

@@ -588,6 +588,9 @@ def test_an_optimizer_has_the_bits_of_the_cpus_formula_in_one_launch(name: str, 
                 schedule.step()
         values.append([p.detach().cpu().double().numpy() for p in params])
         assert [name for _, name, _ in found] == (["optimizer_step"] if device == "cuda" else [])
+    assert all(
+        "_flat" not in vars(piece) for plan in vars(optimizer)["_plans"].values() for piece in plan.pieces
+    )  # no buffers
     for here, there in zip(*values, strict=True):
         np.testing.assert_array_equal(there, here)
 
