@@ -172,7 +172,9 @@ def _launch(name: str, blocks: int, threads: int, images: Any, windows: Any, how
     names = zip(("KH", "KW", "SH", "SW"), ("z.kh", "z.kw", "z.sh", "z.sw"), (*kernel, *stride), strict=True)
     constant = kh * kw <= FEW
     window = f"enum {{ LAST = {int(last)} }};\n"
-    window += "".join(f"#define {name} {f'((whole){value})' if constant else member}\n" for name, member, value in names)
+    window += "".join(
+        f"#define {name} {f'((whole){value})' if constant else member}\n" for name, member, value in names
+    )
     sizes = *images.shape[1:], *windows.shape[2:], kh, kw, sh, sw, *how["padding"], *how.get("dilation", (1, 1))
     structs = [_cuda.struct(sizes, kind)]
     structs += [_cuda.struct(tuple([s // a.itemsize for s in a.strides]), kind) for a in arrays]
@@ -192,7 +194,12 @@ def max_pool_vjp(g: Any, out: Any, x: Any, *, ceil_mode: bool, **how: Any) -> An
     """The gradient of x: of each window's first largest cell, or of its last NaN."""
     gx, kernel = MEMORY.empty_like(x), how["kernel"]
     name, count = "max_pool_vjp", x.size
-    if how["stride"] == kernel and math.prod(kernel) <= FEW and set(how["padding"]) == {0} and set(how["dilation"]) == {1}:
+    if (
+        how["stride"] == kernel
+        and math.prod(kernel) <= FEW
+        and set(how["padding"]) == {0}
+        and set(how["dilation"]) == {1}
+    ):
         windows = [-(-n // k) for n, k in zip(x.shape[2:], kernel, strict=True)]
         name, count = "max_pool_vjp_apart", math.prod((*x.shape[:2], *windows))
     _launch(name, _cuda.blocks_for(count), _cuda.THREADS, x, g, how, (g, x, gx), (count,))
