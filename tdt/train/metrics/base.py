@@ -178,7 +178,8 @@ def add_each(metrics: Iterable[tuple[Metric, Any]], count: int) -> None:
 
 def _on_one_gpu(total: Any, amount: Any) -> bool:
     """Whether `add_numbers` takes both."""
-    if total.__class__ is not _backend.GpuArray or amount.__class__ is not _backend.GpuArray or not SWITCHES.kernels:
+    gpu: Any = _backend.GpuArray
+    if total.__class__ is not gpu or amount.__class__ is not gpu or not SWITCHES.kernels:
         return False
     kinds = total.dtype.char + amount.dtype.char
     return total.ndim == amount.ndim == 0 and kinds in ("dd", "dl", "ll") and total.device == amount.device
