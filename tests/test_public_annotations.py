@@ -18,7 +18,8 @@ ANYTHING: dict[str, str] = {
     "inputs of every kind that a model may have been trained on, and outputs that may nest": """
         tdt.train.trained_model.TrainedModel.* tdt.train.trained_model.leaves_of""",
     "sums of a metric, which its own methods make, add up and divide": """
-        tdt.train.metrics.*.batch_sum tdt.train.metrics.*.add tdt.train.metrics.base.beside tdt.train.metrics.classes.decisions
+        tdt.train.metrics.*.batch_sum tdt.train.metrics.*.add tdt.train.metrics.base.add_each tdt.train.metrics.base.beside
+        tdt.train.metrics.classes.decisions
         tdt.train.metrics.ranking.rows_of tdt.train.metrics.base.Reading.*""",
     "a gradient nests as the argument of the caller's function, tensors in tuples, lists and dicts": """
         tdt.func.grad tdt.func.grad_and_value""",

@@ -110,16 +110,16 @@ class _Buffers:
 
     def __init__(self, longest: int):
         self._longest = longest
-        self._made: dict[tuple, tuple] = {}
+        self._arrays: dict[tuple, tuple] = {}
 
     def __call__(self, like: Any, dtype: Any, size: int) -> tuple[Any, Any]:
         """Two arrays of `size` elements on the device of `like`."""
         key = (_backend.device_of(like), dtype)
-        if key not in self._made:
+        if key not in self._arrays:
             with _backend.on_gpu_of(like):
                 xp = _backend.namespace(like)
-                self._made[key] = (xp.empty(self._longest, dtype), xp.empty(self._longest, dtype))
-        grad, work = self._made[key]
+                self._arrays[key] = (xp.empty(self._longest, dtype), xp.empty(self._longest, dtype))
+        grad, work = self._arrays[key]
         return grad[:size], work[:size]
 
 
