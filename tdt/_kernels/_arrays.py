@@ -31,9 +31,10 @@ from tdt._kernels._conditions import (
     large_for_blas,
     large_pairs,
     mixed_matrices,
+    multiplies_bfloat16,
     vectors_of_eight,
 )
-from tdt._kernels._formulas import FLOAT32, FLOAT64, LOWER, narrow, widen
+from tdt._kernels._formulas import BFLOAT16, FLOAT32, FLOAT64, LOWER, astype, narrow, widen
 from tdt._kernels._launches import WATCH, watched_copy
 from tdt._kernels._registry import SWITCHES, Found, chosen, gpu_kernel, kernel, lazy
 from tdt._kernels._stream import stream_from
@@ -67,8 +68,10 @@ def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any
     if a.dtype in LOWER or b.dtype in LOWER:
         dtype = a.dtype if dtype is None else dtype
         size = a.size * b.shape[-1]
-        if size >= LARGE_PAIR_LINE and dtype == a.dtype and (fast := chosen(PRODUCT_OF_HALF, xp, a, b)):
-            return fast(a, b, bias)
+        if size >= LARGE_PAIR_LINE and (bias is None or dtype == a.dtype) and (fast := chosen(PRODUCT_OF_HALF, xp, a, b)):
+            return fast(a, b, bias, dtype)
+        if xp is np and FLOAT32 in (a.dtype, b.dtype) and multiplies_bfloat16():  # as the kernel of pairs does
+            a, b, bias = (x if x is None else astype(x, BFLOAT16) for x in (a, b, bias))
         if size >= LARGE_PRODUCT and chosen(PRODUCT_OF_MIXED, xp, a, b):
             return _large_product(a, b, bias, dtype)
         result = product(xp, *widen((a, b, bias)))

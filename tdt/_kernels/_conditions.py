@@ -338,11 +338,12 @@ def float_attention(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def large_pairs(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Matrices of bfloat16, or stacks of equally many, on a processor with instructions for their products."""
+    """Matrices of bfloat16, one of them perhaps of float32, or stacks of equally many, on a processor with instructions for
+    products of bfloat16."""
     a, b = arrays
     return (
         SWITCHES.kernels
-        and a.dtype == BFLOAT16 == b.dtype
+        and {BFLOAT16} <= {a.dtype, b.dtype} <= {BFLOAT16, FLOAT32}
         and 2 <= a.ndim == b.ndim
         and a.size * b.shape[-1] >= (LARGE_PAIR_LINE if 1 in (a.shape[-2], b.shape[-1]) else LARGE_PRODUCT)
         and a.shape[:-2] == b.shape[:-2]

@@ -190,7 +190,7 @@ class EmulatedAmx(Amx):
 class Avx512:
     """AVX-512-BF16: eight rows at a time, whose sums are 16 vectors of 16."""
 
-    IN_PLACE = False
+    IN_PLACE = True
 
     def __init__(self, code: Code):
         self.code = code
@@ -216,10 +216,31 @@ class Avx512:
 
     def block(self, a: Value, b: Value, steps: Value, c: Value, begins: Value, out: Value) -> None:
         """As `Amx.block`."""
+        pitch = self.code.value(4 * PAIRS, "i64")
+        self._sum(
+            lambda step, half: (self.code.at("i8", a, step * STEP_BYTES + half * TILE_BYTES), pitch),
+            b,
+            steps,
+            c,
+            begins,
+            out,
+        )
+
+    def block_in_place(self, rows: Sequence[Rows], b: Value, steps: Value, c: Value, begins: Value, out: Value) -> None:
+        """As `Amx.block_in_place`."""
+        code = self.code
+
+        def left(step: Value, half: Value) -> tuple[Value, Value]:
+            chosen = Rows(*(code.select(half == 0, *both) for both in zip(*rows, strict=True)))
+            return chosen.at(code, step)
+
+        self._sum(left, b, steps, c, begins, out)
+
+    def _sum(self, left: Callable[[Value, Value], tuple[Value, Value]], b: Value, steps: Value, c: Value, begins: Value,
+             out: Value) -> None:  # fmt: skip
+        """As `block`. left: the address and the pitch of the left operand's tile `half` at a step."""
         code = self.code
         with code.loop(0, SIDE // GROUP) as group:
-            # Two groups of eight rows are a tile.
-            rows = code.at("i8", a, (group // 2) * TILE_BYTES + (group % 2) * (GROUP * 64))
             source, target = (code.at("i8", block, group * (GROUP * SIDE * 4)) for block in (c, out))
             zero = code.value(0.0, "<16 x float>")
             sums: list[Variable] = []
@@ -227,12 +248,14 @@ class Avx512:
                 there = code.load("float", source, TILE * k, TILE)
                 sums.append(code.variable("<16 x float>", code.select(begins, zero, there)))
             with code.loop(0, steps) as step:
-                left, right = code.at("i8", rows, step * STEP_BYTES), code.at("i8", b, step * STEP_BYTES)
+                right = code.at("i8", b, step * STEP_BYTES)
+                tile, pitch = left(step, group // 2)  # of which a group is a half
+                lines = [code.at("i8", tile, ((group % 2) * GROUP + row) * pitch) for row in range(GROUP)]
                 with code.loop(0, PAIRS, UNROLLED) as first:
                     for pair in range(UNROLLED):
                         ys = [code.load("i32", right, (first + pair) * TILE + k * TILE * PAIRS, TILE) for k in range(2)]
                         for row in range(GROUP):
-                            x = code.splat(code.load("i32", left, first + (row * PAIRS + pair)), TILE)
+                            x = code.splat(code.load("i32", lines[row], first + pair), TILE)
                             for k in range(2):
                                 total = sums[2 * row + k]
                                 total.set(self.dot(total.get(), x, ys[k]))

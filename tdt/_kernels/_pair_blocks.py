@@ -11,6 +11,7 @@ DEPTH = 16  # steps of a panel that are summed at a time: 32 KB of the right ope
 DOWN, ACROSS = 4, 8  # panels of a block: 128 KB of the left operand, in a level-two cache; as much of sums
 GROUP = 2  # rows of blocks that are summed side by side: weights that fill the cache are read once for all of them
 BLOCK_BYTES = 4 * SIDE * SIDE
+LINE = 64  # bytes of a line of the cache
 
 
 def block_of(code: Code, number: Value, down: Value, across: Value, group: Value) -> tuple[Value, Value]:
@@ -22,16 +23,17 @@ def block_of(code: Code, number: Value, down: Value, across: Value, group: Value
     return (start + within - column * high) * DOWN, column * ACROSS
 
 
-def ahead(code: Code, place: tuple[Value, Value], rows: Value, out: Value, pitch: Value) -> None:
-    """Load the lines of the cache that a block of bfloat16 will be written to, while it is summed."""
+def ahead(code: Code, place: tuple[Value, Value], rows: Value, out: Value, pitch: Value, item: int = 2) -> None:
+    """Load the lines of the cache that a block of elements of `item` bytes will be written to, while it is summed."""
     row, column = place
     with code.loop(0, code.minimum(rows - row, SIDE)) as r:
-        code.prefetch(code.cast(out + ((row + r) * pitch + column) * 2, "ptr"), writes=True)
+        for part in range(0, SIDE * item, LINE):
+            code.prefetch(code.cast(out + ((row + r) * pitch + column) * item + part, "ptr"), writes=True)
 
 
 def finish(dots: Any, block: Value, place: tuple[Value, Value], sizes: tuple[Value, Value], out: Value, pitch: Value,
-           bias: Value | None, adds: Value) -> None:  # fmt: skip
-    """Write a block of sums to its place in the result."""
+           bias: Value | None) -> None:  # fmt: skip
+    """Write a block of sums to its place in the result: with a bias rounded to bfloat16, without one in float32."""
     code = dots.code
     (row, column), (rows, columns) = place, sizes
     high, wide = code.minimum(rows - row, SIDE), code.minimum(columns - column, SIDE)
@@ -39,11 +41,8 @@ def finish(dots: Any, block: Value, place: tuple[Value, Value], sizes: tuple[Val
     def target(r: Value, size: int) -> Value:
         return code.cast(out + ((row + r) * pitch + column) * size, "ptr")
 
-    def add(r: Value, c: Any, count: int) -> None:
-        to = target(r, 4)
-        there = code.load("float", to, c, count)
-        value = code.load("float", block, r * SIDE + c, count)
-        code.store(value + code.select(adds != 0, there, code.value(0.0, value.kind)), to, c)
+    def copy(r: Value, c: Any, count: int) -> None:
+        code.store(code.load("float", block, r * SIDE + c, count), target(r, 4), c)
 
     def write(r: Value, to: Value) -> None:
         for k in range(0, SIDE, TILE):
@@ -57,7 +56,7 @@ def finish(dots: Any, block: Value, place: tuple[Value, Value], sizes: tuple[Val
                 write(r, target(r, 2))
             else:
                 for k in range(0, SIDE, TILE):
-                    add(r, code.value(k, "i64"), TILE)
+                    copy(r, code.value(k, "i64"), TILE)
 
     def edge() -> None:
         line = None if bias is None else code.array("i16", SIDE)  # rounded as a vector, as other rows are
@@ -66,7 +65,7 @@ def finish(dots: Any, block: Value, place: tuple[Value, Value], sizes: tuple[Val
                 write(r, line)
             with code.loop(0, wide) as c:
                 if line is None:
-                    add(r, c, 0)
+                    copy(r, c, 0)
                 else:
                     code.store(code.load("i16", line, c), target(r, 2), c)
 

@@ -69,6 +69,6 @@ def windows_times(code: Code, first: Value, last: Value, arguments: list[Value],
                 else:
                     dots.block(code.cast(copied, "ptr"), b, count, block, begin == 0, out)
                 with code.when(ends):
-                    finish(dots, complete, ((row + i) * SIDE, (column + j) * SIDE), (rows, columns), result, columns, bias,
-                           code.value(0, "i64"))  # fmt: skip
+                    finish(dots, complete, ((row + i) * SIDE, (column + j) * SIDE), (rows, columns), result, columns,
+                           bias)  # fmt: skip
     dots.end()

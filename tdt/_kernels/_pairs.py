@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tdt._kernels._code import Code, Value, native
-from tdt._kernels._dots import PAIRS, SIDE, STEP_BYTES, TILE, TILE_BYTES
+from tdt._kernels._dots import PAIRS, SIDE, STEP_BYTES, TILE, TILE_BYTES, nearest
 from tdt._kernels._syntax import vector_length
 
 EIGHTH = 8  # numbers of 16 bits in 128: instructions that interleave do so within as many bits
@@ -28,7 +28,7 @@ CHUNK = {"deep": 32, "flat": 2}  # steps that a piece of work packs: of lines th
 
 
 @native("qqqqqqqqq")
-def pack(code: Code, first: Value, last: Value, arguments: list[Value], form: str, right: bool) -> None:
+def pack(code: Code, first: Value, last: Value, arguments: list[Value], form: str, right: bool, item: int) -> None:
     """Pieces of packed operands: (matrix, panel, chunk of steps), or if lines lie together (matrix, chunk of steps, panel).
 
     Arguments: addresses of the first element, past the last one, of the offsets of matrices, of lines, of k, and of the
@@ -36,12 +36,13 @@ def pack(code: Code, first: Value, last: Value, arguments: list[Value], form: st
 
     Args:
         right: for the right operand: tiles are [pair][column] instead of [row][pair].
+        item: bytes of an element: 2 of bfloat16, 4 of float32, which is rounded.
     """
     source, end, matrices, line_table, k_table, out, entries, steps, panels = arguments
     matrices, line_table, k_table = (code.cast(table, "ptr") for table in (matrices, line_table, k_table))
     some = CHUNK[form]
     chunks = (steps + (some - 1)) // some
-    copied = code.array("i16", SIDE * TILE)
+    copied = code.array("i8", item * SIDE * TILE)
     with code.loop(first, last) as piece:
         matrix = piece // (chunks * panels)
         part = piece - matrix * chunks * panels
@@ -53,16 +54,16 @@ def pack(code: Code, first: Value, last: Value, arguments: list[Value], form: st
             def apart(step: Value = step, target: Value = target) -> None:
                 with code.loop(0, 2) as tile:
                     offsets = Offsets(code, form, line_table, k_table, (number * 2 + tile) * TILE, entries, step)
-                    pack_tile(code, form, right, base, end, offsets, copied, target + tile * TILE_BYTES)
+                    pack_tile(code, form, right, base, end, offsets, copied, target + tile * TILE_BYTES, item)
 
             if form == "deep":
                 apart()
             else:
-                pack_both(code, right, base, end, line_table, k_table, number, entries, step, target, apart)
+                pack_both(code, right, base, end, line_table, k_table, number, entries, step, target, apart, item)
 
 
 def pack_both(code: Code, right: bool, base: Value, end: Value, lines: Value, ks: Value, panel: Value, entries: Value,
-              step: Value, out: Value, apart: Callable[[], None]) -> None:  # fmt: skip
+              step: Value, out: Value, apart: Callable[[], None], item: int = 2) -> None:  # fmt: skip
     """Pack the two tiles of a step of a "flat" panel at once if all of its k and lines are there, else by `apart`."""
     table = code.at("i64", ks, step * (SIDE + 1))
     signs = code.load("i64", table, 0, SIDE // 4)
@@ -72,14 +73,12 @@ def pack_both(code: Code, right: bool, base: Value, end: Value, lines: Value, ks
         first, second = code.halves(signs)
         signs = first | second
     start = base + code.load("i64", lines, code.minimum(panel * 2, entries - 1))
-    whole = (signs >= 0) & (panel * 2 + 1 < entries) & (start + code.load("i64", table, SIDE) + 2 * SIDE <= end)
+    whole = (signs >= 0) & (panel * 2 + 1 < entries) & (start + code.load("i64", table, SIDE) + item * SIDE <= end)
 
     def together() -> None:
         tiles: list[list[Value]] = [[], []]
         for p in range(PAIRS):
-            a, b = (
-                code.load("i16", code.cast(start + code.load("i64", table, 2 * p + k), "ptr"), 0, SIDE) for k in (0, 1)
-            )
+            a, b = (_words(code, start + code.load("i64", table, 2 * p + k), SIDE, item) for k in (0, 1))
             for half, tile in enumerate(tiles):
                 places = [half * TILE + i // 2 + SIDE * (i % 2) for i in range(SIDE)]
                 pairs = code.shuffle(a, b, places)
@@ -92,9 +91,9 @@ def pack_both(code: Code, right: bool, base: Value, end: Value, lines: Value, ks
 
 
 def pack_tile(code: Code, form: str, right: bool, base: Value, end: Value, offsets: Offsets, copied: Value,
-              out: Value) -> None:  # fmt: skip
+              out: Value, item: int = 2) -> None:  # fmt: skip
     """Pack one tile from address `base`. copied: memory for 32 × 16 numbers."""
-    rows = _rows(code, form, base, end, offsets, copied)
+    rows = _rows(code, form, base, end, offsets, copied, item)
     if (form == "deep") is right:
         rows = turned(code, rows)
     for k, row in enumerate(rows):
@@ -127,19 +126,28 @@ class Offsets:
             self.common, self.last = of_line(line // TILE), code.load("i64", ks, step * (SIDE + 1) + SIDE)
 
 
-def _rows(code: Code, form: str, base: Value, end: Value, offsets: Offsets, copied: Value) -> list[Value]:
+def _words(code: Code, address: Value, count: int, item: int) -> Value:
+    """The words of so many numbers of `item` bytes: 16, or 32 of them."""
+    if item == 2:
+        return code.load("i16", code.cast(address, "ptr"), 0, count)
+    parts = [nearest(code, code.load("float", code.cast(address, "ptr"), k, TILE)) for k in range(0, count, TILE)]
+    return parts[0] if count == TILE else code.shuffle(*parts, range(count))
+
+
+def _rows(code: Code, form: str, base: Value, end: Value, offsets: Offsets, copied: Value, item: int) -> list[Value]:
     """A tile's 16 vectors of 16 pairs: a line each ("deep"), or a pair of k each ("flat")."""
     wide = SIDE if form == "deep" else TILE
     start = base + offsets.common
     place = [code.variable("i64", start + offset) for offset in offsets.vectors]
-    with code.when(start + offsets.last + 2 * wide > end):
+    kind = {2: "i16", 4: "i32"}[item]
+    with code.when(start + offsets.last + item * wide > end):
         for k, variable in enumerate(place):
             address = variable.get()
             with code.loop(0, wide) as i:
-                at = code.minimum(address + i * 2, end - 2)
-                code.store(code.load("i16", code.cast(at, "ptr")), copied, i + k * wide)
-            variable.set(code.cast(code.at("i16", copied, k * wide), "i64"))
-    vectors = [code.load("i16", code.cast(variable.get(), "ptr"), 0, wide) for variable in place]
+                at = code.minimum(address + i * item, end - item)
+                code.store(code.load(kind, code.cast(at, "ptr")), copied, i + k * wide)
+            variable.set(code.cast(code.at(kind, copied, k * wide), "i64"))
+    vectors = [_words(code, variable.get(), wide, item) for variable in place]
     zeros = code.value(0, vectors[0].kind)
     if form == "deep":
         numbers = Value(code, f"<{', '.join(f'i16 {k}' for k in range(SIDE))}>", zeros.kind)

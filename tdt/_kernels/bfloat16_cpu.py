@@ -19,7 +19,7 @@ from tdt._kernels import _dots
 from tdt._kernels._addresses import address_of
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._dots import SIDE, STEP_BYTES, TILE, WAYS
-from tdt._kernels._formulas import BFLOAT16
+from tdt._kernels._formulas import BFLOAT16, astype
 from tdt._kernels._pair_blocks import ACROSS, BLOCK_BYTES, DEPTH, DOWN, GROUP, ahead, block_of, finish
 from tdt._kernels._pair_products import packing_products
 from tdt._kernels._pair_windows import windows_times
@@ -30,19 +30,17 @@ GRAIN = 1 << 22  # multiply-adds that a thread should at least have: some 10 µs
 PACKED = 1 << 17  # bytes that a thread should at least pack
 
 
-@native("qqqqqqqqqqqqqq")
+@native("qqqqqqqqqqqqq")
 def _blocks(code: Code, first: Value, last: Value, arguments: list[Value], way: str, rounds: bool) -> None:
     """Blocks of products of packed operands.
 
     Arguments: addresses of the packed operands, the result and the bias; rows and columns of a result; panels of both
-    operands; steps; bytes from an operand's matrix to the next, and of results; numbers from a result's row to the next;
-    whether sums are added to what is there.
+    operands; steps; bytes from an operand's matrix to the next, and of results; numbers from a result's row to the next.
 
     Args:
         rounds: results are bfloat16, with the bias; else float32, without.
     """
-    (left, right, result, bias, rows, columns, down, across, steps, left_next, right_next, out_next, pitch,
-     adds) = arguments  # fmt: skip
+    left, right, result, bias, rows, columns, down, across, steps, left_next, right_next, out_next, pitch = arguments
     dots = WAYS[way](code)
     scratch = code.array("float", DOWN * ACROSS * SIDE * SIDE)
     complete = code.array("float", SIDE * SIDE)  # of one block, which stays in the level-one cache until it is written
@@ -64,14 +62,13 @@ def _blocks(code: Code, first: Value, last: Value, arguments: list[Value], way: 
                     address + (index * steps + begin) * STEP_BYTES for address, index in ((a, row + i), (b, column + j))
                 ]
                 ends = begin + count == steps
-                if rounds:
-                    with code.when(ends):
-                        ahead(code, ((row + i) * SIDE, (column + j) * SIDE), rows, c, pitch)
+                with code.when(ends):
+                    ahead(code, ((row + i) * SIDE, (column + j) * SIDE), rows, c, pitch, 2 if rounds else 4)
                 out = code.select(ends, complete, block)
                 dots.block(*(code.cast(panel, "ptr") for panel in panels), count, block, begin == 0, out)
                 with code.when(ends):
                     finish(dots, complete, ((row + i) * SIDE, (column + j) * SIDE), (rows, columns), c, pitch,
-                            bias if rounds else None, adds)  # fmt: skip
+                            bias if rounds else None)  # fmt: skip
     dots.end()
 
 
@@ -99,17 +96,20 @@ class Lines(NamedTuple):
         return -(-self.lines // SIDE)
 
 
-def lines_of(lines: int, depth: int, line_step: int, k_step: int) -> Lines | None:
-    """A plain matrix, by bytes from a line and a k to the next; None if neither lies together, or in descending order."""
+def lines_of(lines: int, depth: int, line_step: int, k_step: int, item: int = 2) -> Lines | None:
+    """A plain matrix, by bytes from a line and a k to the next; None if neither lies together, or in descending order.
+
+    item: bytes of an element.
+    """
     steps = -(-depth // SIDE)
     if min(line_step, k_step) < 0:
         return None
-    if k_step == 2 or depth == 1:
+    if k_step == item or depth == 1:
         counts = [min(SIDE, depth - SIDE * k) for k in range(steps)]
-        inner = np.stack([np.arange(steps) * SIDE * 2, counts], 1)
+        inner = np.stack([np.arange(steps) * SIDE * item, counts], 1)
         return Lines("deep", np.arange(lines) * line_step, np.ascontiguousarray(inner), lines)
-    if line_step == 2 or lines == 1:
-        return Lines("flat", np.arange(0, lines, TILE) * 2, table_of(np.arange(depth) * k_step), lines)
+    if line_step == item or lines == 1:
+        return Lines("flat", np.arange(0, lines, TILE) * item, table_of(np.arange(depth) * k_step), lines)
     return None
 
 
@@ -126,7 +126,7 @@ def packed(source: np.ndarray, end: int, matrices: np.ndarray, lines: Lines, rig
     size = lines.panels * lines.steps * STEP_BYTES
     memory = aligned(size * len(matrices))
     some = CHUNK[lines.form]
-    kernel, pieces = pack(lines.form, right), len(matrices) * lines.panels * -(-lines.steps // some)
+    kernel, pieces = pack(lines.form, right, source.itemsize), len(matrices) * lines.panels * -(-lines.steps // some)
     base = address_of(source)
     parallel(
         kernel, pieces, base, base + end, matrices, lines.outer, lines.inner, memory, len(lines.outer),
@@ -142,14 +142,14 @@ def aligned(size: int) -> np.ndarray:
     return memory[start : start + size]
 
 
-def multiply(left: Packed, right: Packed, sizes: tuple[int, int, int, int], out: np.ndarray, bias: np.ndarray | None = None,
-             *, adds: bool = False) -> None:  # fmt: skip
+def multiply(
+    left: Packed, right: Packed, sizes: tuple[int, int, int, int], out: np.ndarray, bias: np.ndarray | None = None
+) -> None:
     """Products of packed matrices into `out`, contiguous (matrices, rows, columns) of bfloat16, or of float32 without bias.
 
     Args:
         sizes: matrices, rows, columns, steps.
         bias: of each column, float32, in as many numbers as the panels have.
-        adds: adds to what is in `out`.
     """
     count, rows, columns, steps = sizes
     pieces = count * -(-left.panels // DOWN) * -(-right.panels // ACROSS)
@@ -157,16 +157,16 @@ def multiply(left: Packed, right: Packed, sizes: tuple[int, int, int, int], out:
     rounds = out.dtype == BFLOAT16
     parallel(
         _blocks(_dots.available(), rounds), pieces, left.memory, right.memory, out, 0 if bias is None else bias, rows, columns,
-        left.panels, right.panels, steps, left.bytes, right.bytes, rows * columns * out.itemsize, columns, int(adds),
+        left.panels, right.panels, steps, left.bytes, right.bytes, rows * columns * out.itemsize, columns,
         grain=max(1, GRAIN // work),
     )  # fmt: skip
 
 
 def padded_bias(bias: np.ndarray | None, columns: int) -> np.ndarray:
-    """A bias as float32, filled up with zeros to whole panels."""
+    """A bias, rounded to bfloat16, as float32, filled up with zeros to whole panels."""
     values = np.zeros(-(-columns // SIDE) * SIDE, np.float32)
     if bias is not None:
-        values[:columns] = bias
+        values[:columns] = bias if bias.dtype == BFLOAT16 else astype(bias, BFLOAT16)
     return values
 
 
@@ -211,21 +211,25 @@ class _Operand(NamedTuple):
     pitches: np.ndarray | None
 
 
-def product(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
-    """a @ b for bfloat16 (..., M, K) and (..., K, N) with the same leading sizes, plus a bias (N,); rounded once."""
+def product(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, dtype: np.dtype = BFLOAT16) -> np.ndarray:
+    """a @ b for (..., M, K) and (..., K, N) with the same leading sizes, plus a bias (N,); rounded once.
+
+    Operands of float32 are rounded to bfloat16 when they are packed. dtype: bfloat16, or without a bias float32.
+    """
     m, k, n = *a.shape[-2:], b.shape[-1]
-    left, right = _operand(a.shape, a.strides, False), _operand(b.shape, b.strides, True)
-    out = np.empty((*a.shape[:-2], m, n), BFLOAT16)
+    left = _operand(a.shape, a.strides, False, a.itemsize)
+    right = _operand(b.shape, b.strides, True, b.itemsize)
+    out = np.empty((*a.shape[:-2], m, n), dtype)
     if _packs_once(left, right):
         _multiply_packing(a, left, b, right, out, bias)
         return out
     second = _packed_operand(b, right, True)
-    if left.pitches is not None and WAYS[_dots.available()].IN_PLACE:
+    if left.pitches is not None and WAYS[_dots.available()].IN_PLACE and dtype == BFLOAT16:
         rows = left.lines.outer, left.pitches, left.lines.inner
         multiply_rows(a, left.end, rows, second, out.reshape(m, n), bias)
     else:
         sizes = math.prod(a.shape[:-2]), m, n, -(-k // SIDE)
-        multiply(_packed_operand(a, left, False), second, sizes, out, padded_bias(bias, n))
+        multiply(_packed_operand(a, left, False), second, sizes, out, padded_bias(bias, n) if dtype == BFLOAT16 else None)
     return out
 
 
@@ -247,11 +251,13 @@ def _multiply_packing(
         start = address_of(source)
         operands.append((source, start, start + plan.end, plan.matrices, plan.lines.outer, plan.lines.inner))
     whole = left.lines.form == "deep" and (left.lines.inner[:, 1] == SIDE).all() and rows >= TILE
-    pitch = int(left.lines.outer[1]) if whole and WAYS[_dots.available()].IN_PLACE else 0
+    pitch = int(left.lines.outer[1]) if whole and a.itemsize == 2 and WAYS[_dots.available()].IN_PLACE else 0
     blocks_down, blocks_across = -(-left.lines.panels // DOWN), -(-right.lines.panels // ACROSS)
     work = min(rows, DOWN * SIDE) * min(columns, ACROSS * SIDE) * SIDE * steps
     parallel(
-        packing_products(_dots.available(), left.lines.form, right.lines.form),
+        packing_products(
+            _dots.available(), left.lines.form, right.lines.form, a.itemsize, b.itemsize, out.dtype == BFLOAT16
+        ),
         len(left.matrices) * blocks_down * blocks_across, *operands[0][1:], pitch, *operands[1][1:], out,
         padded_bias(bias, columns), rows, columns, steps, len(left.lines.outer), len(right.lines.outer),
         grain=max(1, GRAIN // work),
@@ -264,17 +270,17 @@ def _packed_operand(array: np.ndarray, plan: _Operand, right: bool) -> Packed:
 
 
 @functools.lru_cache(512)
-def _operand(shape: tuple[int, ...], strides: tuple[int, ...], right: bool) -> _Operand:
+def _operand(shape: tuple[int, ...], strides: tuple[int, ...], right: bool, item: int) -> _Operand:
     lines, depth = shape[:-3:-1] if right else shape[-2:]
-    found = None if min(strides) < 0 else lines_of(lines, depth, *(strides[:-3:-1] if right else strides[-2:]))
+    found = None if min(strides) < 0 else lines_of(lines, depth, *(strides[:-3:-1] if right else strides[-2:]), item)
     copied = found is None
     if copied:
-        strides = tuple(2 * math.prod(shape[k + 1 :]) for k in range(len(shape)))
-        found = lines_of(lines, depth, *(strides[:-3:-1] if right else strides[-2:]))
+        strides = tuple(item * math.prod(shape[k + 1 :]) for k in range(len(shape)))
+        found = lines_of(lines, depth, *(strides[:-3:-1] if right else strides[-2:]), item)
     assert found is not None, "a contiguous matrix has lines"
-    end = 2 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+    end = item + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
     matrices, pitches = _offsets(shape[:-2], strides[:-2]), None
-    if not (right or copied) and found.form == "deep" and len(matrices) == 1 and depth % SIDE == 0:
+    if item == 2 and not (right or copied) and found.form == "deep" and len(matrices) == 1 and depth % SIDE == 0:
         pitches = pitches_of(found.outer, True)
     return _Operand(copied, matrices, found, end, pitches)
 

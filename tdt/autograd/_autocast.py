@@ -26,6 +26,7 @@ from tdt.autograd._op_table import OPS
 F = TypeVar("F", bound=Callable[..., Any])
 LOW = (_dtype.bfloat16.np, _dtype.float16.np)
 CAST = frozenset((_dtype.float32.np, *LOW))
+MANY_ROWS = 64  # that meet weights of a linear layer: then it costs little to read these in float32 each time
 
 
 class Casting:
@@ -75,14 +76,17 @@ class Casting:
         kind = op.autocast if op.autocast.__class__ is str else op.autocast(operands)
         if not kind:
             return operands
-        if kind == "lower" and op.float32_weights and self._keeps(operands[1:]):
+        if kind == "lower" and op.float32_weights and self._keeps(op, *operands):
             return self._lowered(operands[0]), *operands[1:]
         cast = self.caster(kind)
         return tuple([cast(x) for x in operands])
 
-    def _keeps(self, weights: tuple) -> bool:
-        """Whether weights stay float32: a processor without instructions for bfloat16 would convert them back."""
-        if self.dtypes.get("cpu") is not _dtype.bfloat16 or multiplies_bfloat16():
+    def _keeps(self, op: Any, x: Any, *weights: Any) -> bool:
+        """Whether weights stay float32: a processor without instructions for bfloat16 would convert them back, and one that
+        has them rounds the weights of many rows when it packs them."""
+        if self.dtypes.get("cpu") is not _dtype.bfloat16:
+            return False
+        if multiplies_bfloat16() and (op.float32_weights != "packed" or x.numel() < MANY_ROWS * x.shape[-1]):
             return False
         return all(
             w is None or (getattr(w, "_a", w).__class__ is np.ndarray and w._a.dtype == np.float32) for w in weights

@@ -94,7 +94,9 @@ class Traits:
     ufunc: str = ""  # NumPy's name for the forward without attributes, for the fast paths
     kernels: tuple[Kernel, ...] = ()  # fast forms of the forward: the first whose condition holds is called
     lower: Callable[..., Any] | None = None  # the formula in half precision, of a forward that is NumPy's in others
-    float32_weights: bool = False  # under autocast the operands after the first may stay float32
+    # Under autocast the operands after the first may stay float32: "converted" where the op is computed in float32, "packed"
+    # also where it is computed by instructions for bfloat16.
+    float32_weights: str = ""
     half: bool | str = (
         False  # forward and array-level rules take half-precision arrays, and round results once: NumPy's
     )

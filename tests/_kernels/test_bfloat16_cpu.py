@@ -282,7 +282,7 @@ def test_the_code_has_the_processors_instructions(name: str, processor: str):
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_triple("x86_64-unknown-linux-gnu")
     machine = target.create_target_machine(cpu=processor, opt=2)
-    text = written(bfloat16_cpu._blocks.__wrapped__, "q" * 14, (name, True))
+    text = written(bfloat16_cpu._blocks.__wrapped__, "q" * 13, (name, True))
     module = llvm.parse_assembly(text.replace(text.splitlines()[0], 'target triple = "x86_64-unknown-linux-gnu"'))
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
     builder.getModulePassManager().run(module, builder)

@@ -173,7 +173,7 @@ CHECKED, ON_GPU = CheckedCalls(FORWARD, _of_half_precision), Layouts()
     autocast="lower",
     kernels=FORWARD,
     half="everywhere",
-    float32_weights=True,
+    float32_weights="converted",
 )
 def conv(xp, x, w, b=None, *, stride, padding, dilation, groups):
     if x.dtype in LOWER:

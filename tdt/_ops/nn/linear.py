@@ -45,7 +45,7 @@ def _linear_node_name(node: Any) -> str:
     node=_linear_node_name,
     autocast="lower",
     half=True,
-    float32_weights=True,
+    float32_weights="packed",
 )
 @repeatable
 def _linear(xp, x, w, b=None):
