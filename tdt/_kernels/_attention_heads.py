@@ -154,6 +154,37 @@ class Heads:
             scaled = lambda value, width: value if factor is None else value * code.splat(factor, width)  # noqa: E731
             self.select(line, values, count, scaled, 0.0)
 
+    def gradients(self, arrays: tuple, head: Value, i: Value, row: Value, g_row: Value, count: Value,
+                  shared: Value) -> None:  # fmt: skip
+        """Scores of query `i` to weights, and the gradients of its weights to those of the scores before they are scaled, in
+        place. arrays: the mask, what is kept, and the mask's gradient. shared: the product of the result and its gradient."""
+        code, (mask, keep, g_mask) = self.code, arrays
+        self.add_mask(mask, i, row, count)
+        self.drop(keep, i, g_row, count, self.share)
+        place = (head * self.length + i) * 2
+        top, norm = (code.load("float", self.top_and_sum, place + n) for n in range(2))
+        of_scores_too = self.bases[ARRAYS - 1][0] != 0
+        factor = code.select(of_scores_too, code.value(1.0, "float"), self.scale)
+        top, norm, shared, factor, scale = (code.splat(v, LANES) for v in (top, norm, shared, factor, self.scale))
+
+        def write(c: Value, m: Value | None) -> None:
+            weight = inline(code, exp_of_negative, load(code, row, c, m) - top) * norm
+            g = load(code, g_row, c, m)
+            store(code, weight, row, c, m)
+            store(code, weight * (g - shared) * factor, g_row, c, m)
+
+        for_each(code, count, write)
+        with code.when(of_scores_too):
+            line = code.at("float", g_mask[0], i * g_mask[1])
+
+            def copy(c: Value, m: Value | None) -> None:
+                value = load(code, g_row, c, m)
+                store(code, value, line, c, m)
+                store(code, value * scale, g_row, c, m)
+
+            for_each(code, count, copy)
+        self.drop(keep, i, row, count, self.share)
+
     def select(
         self, line: Value, values: Value, count: Value, change: Callable[[Value, int], Value], other: float
     ) -> None:

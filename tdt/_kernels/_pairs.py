@@ -79,15 +79,22 @@ def pack_both(code: Code, right: bool, base: Value, end: Value, lines: Value, ks
         tiles: list[list[Value]] = [[], []]
         for p in range(PAIRS):
             a, b = (_words(code, start + code.load("i64", table, 2 * p + k), SIDE, item) for k in (0, 1))
-            for half, tile in enumerate(tiles):
-                places = [half * TILE + i // 2 + SIDE * (i % 2) for i in range(SIDE)]
-                pairs = code.shuffle(a, b, places)
-                tile.append(code.new("<16 x i32>", f"bitcast {pairs.kind} {pairs.name} to <16 x i32>"))
+            for tile, pairs in zip(tiles, interleaved(code, a, b), strict=True):
+                tile.append(pairs)
         for half, tile in enumerate(tiles):
             for k, row in enumerate(tile if right else turned(code, tile)):
                 code.store(row, code.cast(out + half * TILE_BYTES, "ptr"), k * PAIRS)
 
     code.choose(whole, together, apart)
+
+
+def interleaved(code: Code, a: Value, b: Value) -> list[Value]:
+    """The pairs of the 32 numbers of two vectors, in two vectors of 16."""
+    found = []
+    for half in range(2):
+        pairs = code.shuffle(a, b, [half * TILE + i // 2 + SIDE * (i % 2) for i in range(SIDE)])
+        found.append(code.new("<16 x i32>", f"bitcast {pairs.kind} {pairs.name} to <16 x i32>"))
+    return found
 
 
 def pack_tile(code: Code, form: str, right: bool, base: Value, end: Value, offsets: Offsets, copied: Value,

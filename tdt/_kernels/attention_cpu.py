@@ -6,7 +6,7 @@ with queries times keys. Where a query sees only the keys up to its own, tiles b
 over the width in order, and every result the sum over blocks of `DEPTH` keys, whatever the number of queries.
 
 Of bfloat16 (`half`), the rows of a head are converted into memory of its thread first, and results are rounded once; where the
-processor sums pairs, the forward pass of many queries is that of `bfloat16_attention_cpu`.
+processor sums pairs, many queries are computed by `bfloat16_attention_cpu`.
 """
 
 from __future__ import annotations
@@ -61,9 +61,13 @@ def prepared(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | Non
 
 def _forward_kernel(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> NativeKernel:
     """The kernel of `attention`: of many queries in bfloat16 the one that sums pairs, where the processor does so."""
-    half = q.dtype == BFLOAT16
-    way = _dots.available() if half and min(q.shape[-2], k.shape[-2]) >= FEW_QUERIES else ""
-    return bfloat16_attention_cpu.forward(vector_width(), way) if way else _forward(vector_width(), half)
+    way = _way(q, k)
+    return bfloat16_attention_cpu.forward(vector_width(), way) if way else _forward(vector_width(), q.dtype == BFLOAT16)
+
+
+def _way(q: np.ndarray, k: np.ndarray) -> str:
+    """The instructions that attention of so many queries and keys is computed by in pairs, as `_dots.available`; "" for none."""
+    return _dots.available() if q.dtype == BFLOAT16 and min(q.shape[-2], k.shape[-2]) >= FEW_QUERIES else ""
 
 
 def attention_vjp(g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None,
@@ -72,7 +76,9 @@ def attention_vjp(g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, ma
     """Add the gradients in q, k and v from `g`, that in `out`, to gq, gk and gv, which are zeros; g_mask gets that in scores."""
     are_zeros(gq, gk, gv)
     arrays = q, k, v, out, _with_keys(mask, k), keep, g, gq, gk, gv, g_mask
-    _run(_backward(vector_width(), q.dtype == BFLOAT16), 1, arrays, norms, causal, scale, dropped)
+    way = _way(q, k)
+    kernel = bfloat16_attention_cpu.backward(vector_width(), way) if way else _backward(vector_width(), q.dtype == BFLOAT16)
+    _run(kernel, 1, arrays, norms, causal, scale, dropped)
 
 
 def _with_keys(mask: np.ndarray | None, k: np.ndarray) -> np.ndarray | None:
@@ -218,17 +224,6 @@ def _scaling(
     return lambda i, mask: write(code, load(code, line, i, mask) * by, out, i, mask)
 
 
-def _copying(code: Code, line: Value, out: Value, by: Value) -> Callable[[Value, Value | None], None]:
-    """Copy a line to `out`, then scale it."""
-
-    def write(i: Value, mask: Value | None) -> None:
-        value = load(code, line, i, mask)
-        store(code, value, out, i, mask)
-        store(code, value * by, line, i, mask)
-
-    return write
-
-
 @native(WORDS)
 def _backward(code: Code, first: Value, last: Value, arguments: list[Value], width: int, half: bool) -> None:
     heads = Heads(code, arguments, *lanes_and_rows(width)[:2], half)
@@ -261,18 +256,8 @@ def _backward(code: Code, first: Value, last: Value, arguments: list[Value], wid
             with code.loop(0, rows) as r:
                 row, g_row = (code.at("float", a, r * heads.pitch) for a in (scores, towards))
                 count = heads.visible(i + r + 1)
-                heads.add_mask(mask, i + r, row, count)
-                heads.drop(keep, i + r, g_row, count, heads.share)
-                place = (head * heads.length + i + r) * 2
-                top, norm = (code.load("float", heads.top_and_sum, place + n) for n in range(2))
                 shared = _dot(code, g, out, i + r, heads.size)
-                of_scores_too = heads.bases[ARRAYS - 1][0] != 0
-                factor = code.select(of_scores_too, code.value(1.0, "float"), heads.scale)
-                _gradients(code, row, g_row, count, top, norm, shared, factor)
-                with code.when(of_scores_too):
-                    line = code.at("float", g_mask[0], (i + r) * g_mask[1])
-                    for_each(code, count, _copying(code, g_row, line, code.splat(heads.scale, LANES)))
-                heads.drop(keep, i + r, row, count, heads.share)
+                heads.gradients((mask, keep, g_mask), head, i + r, row, g_row, count, shared)
                 heads.clear(row, count, visible)
                 heads.clear(g_row, count, visible)
             heads.means(towards, k, heads.width, gq, i, rows, 1)
@@ -289,17 +274,3 @@ def _dot(code: Code, a: tuple[Value, Value], b: tuple[Value, Value], row: Value,
     left, right = (code.at("float", x, row * by_row) for x, by_row in (a, b))
     terms = lambda i, lanes, mask: (load(code, left, i, mask, lanes) * load(code, right, i, mask, lanes),)  # noqa: E731
     return code.cast(summed(code, size, 1, terms)[0], "float")
-
-
-def _gradients(code: Code, row: Value, g_row: Value, count: Value, top: Value, norm: Value, shared: Value,
-               factor: Value) -> None:  # fmt: skip
-    """Scores to weights, and the gradients of weights to those of the scores before they are scaled, in place."""
-    top, norm, shared, factor = (code.splat(v, LANES) for v in (top, norm, shared, factor))
-
-    def write(i: Value, mask: Value | None) -> None:
-        weight = inline(code, exp_of_negative, load(code, row, i, mask) - top) * norm
-        g = load(code, g_row, i, mask)
-        store(code, weight, row, i, mask)
-        store(code, weight * (g - shared) * factor, g_row, i, mask)
-
-    for_each(code, count, write)

@@ -1,19 +1,23 @@
-"""Attention of bfloat16 on processors with AMX or AVX-512-BF16: both products are blocks of pairs (`_dots`), summed in float32.
+"""Attention of bfloat16 on processors with AMX or AVX-512-BF16: all products are blocks of pairs (`_dots`), summed in float32.
 
 The keys that the queries of a unit of work see are packed once, and their values. Of 32 queries at a time, the scores of all keys
 are blocks of 32 × 32; each row becomes weights, in float32, which are rounded to bfloat16 where the second product reads them.
 Every score is the sum over the width in order, and every result that over the keys, whatever the number of queries.
+
+The gradients compute the scores again, and round weights and the gradients of scores to bfloat16 for the three products that
+they are in. Those of keys and values are summed as transposed matrices, to which 32 queries at a time are added: the pairs of a
+right operand are then rows of weights that lie side by side.
 """
 
 from __future__ import annotations
 
 from tdt._kernels import _bfloat16
-from tdt._kernels._attention_heads import CHUNK, WORDS, Heads, soften
+from tdt._kernels._attention_heads import ARRAYS, CHUNK, WORDS, Heads, soften
 from tdt._kernels._attention_products import lanes_and_rows
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._dots import SIDE, STEP_BYTES, TILE, TILE_BYTES, WAYS, Amx, Avx512
-from tdt._kernels._pairs import pack_tile
-from tdt._kernels._rows import LANES, allocated, for_each, load, release
+from tdt._kernels._pairs import interleaved, pack_tile, turned
+from tdt._kernels._rows import LANES, allocated, for_each, load, mask_of, release, summed
 
 BLOCK = SIDE * SIDE  # floats
 STEP = STEP_BYTES // 4  # of a packed operand, in floats
@@ -45,7 +49,7 @@ def forward(code: Code, first: Value, last: Value, arguments: list[Value], width
         with code.loop(0, _blocks(reached)) as panel, code.loop(0, inside) as step:
             pack.deep(True, k, panel, heads.places, step, heads.width, keys + (panel * inside + step) * STEP_BYTES)
         with code.loop(0, _blocks(reached)) as step, code.loop(0, panels) as panel:
-            pack.flat(v, panel, heads.size, step, heads.places, values + (panel * across + step) * STEP_BYTES)
+            pack.flat(True, v, panel, heads.size, step, heads.places, values + (panel * across + step) * STEP_BYTES)
         with code.loop(start, stop, SIDE) as i:
             rows = code.minimum(stop - i, SIDE)
             steps = _blocks(heads.visible(i + rows))
@@ -61,7 +65,7 @@ def forward(code: Code, first: Value, last: Value, arguments: list[Value], width
                 top, total = soften(code, row, count)
                 heads.drop(keep, i + r, row, count, None)
                 heads.clear(row, count, steps * SIDE)
-                _round(code, row, steps, weights + (r // TILE) * TILE_BYTES + (r % TILE) * LINE)
+                _round(dots, row, steps, _row_of(weights, r))
                 inverse = code.cast(code.value(1.0, "double") / total, "float")
                 inverse = code.select(total == 0.0, 0.0, inverse)
                 place = (head * heads.length + i + r) * 2
@@ -85,6 +89,127 @@ def forward(code: Code, first: Value, last: Value, arguments: list[Value], width
     release(code, memory)
 
 
+@native(WORDS)
+def backward(code: Code, first: Value, last: Value, arguments: list[Value], width: int, way: str) -> None:
+    """As `attention_cpu._backward` of bfloat16."""
+    heads = Heads(code, arguments, *lanes_and_rows(width)[:2], True)
+    dots = WAYS[way](code)
+    across, inside, panels = (_blocks(n) for n in (heads.places, heads.width, heads.size))
+    sizes = [across * inside * STEP, across * panels * STEP, inside * across * STEP]
+    sizes += [n * STEP for n in (inside, panels, inside, panels)]
+    sizes += [across * STEP] * 2 + [across * BLOCK] * 2 + [inside * across * BLOCK, panels * across * BLOCK]
+    sizes += [across * SIDE] * 2 + [code.value(LINE // 4, "i64")]
+    memory, *_ = allocated(code, *sizes)
+    (keys, values, turned_keys, queries, grads, turned_queries, turned_grads, weights, slopes, scores, towards, key_sums,
+     value_sums, *lines) = _parts((code.cast(memory, "i64") + (LINE - 1)) & -LINE, sizes[:-1])  # fmt: skip
+    row, g_row = (code.cast(line, "ptr") for line in lines)
+    complete, right = code.array("float", BLOCK), code.array("float", STEP)
+    pack = _Packing(code)
+    dots.begin()
+    with code.loop(first, last) as head:
+        q, k, v, out, mask, keep, g, gq, gk, gv, g_mask = heads.head(head)
+        reached = heads.visible(heads.length)
+        for sums, count in ((key_sums, inside), (value_sums, panels)):
+            code.clear(code.cast(sums, "ptr"), count * across * (4 * BLOCK))
+        with code.loop(0, _blocks(reached)) as panel:
+            with code.loop(0, inside) as step:
+                pack.deep(True, k, panel, heads.places, step, heads.width, keys + (panel * inside + step) * STEP_BYTES)
+                to = turned_keys + (step * across + panel) * STEP_BYTES
+                pack.flat(True, k, step, heads.width, panel, heads.places, to)
+            with code.loop(0, panels) as step:
+                pack.deep(True, v, panel, heads.places, step, heads.size, values + (panel * panels + step) * STEP_BYTES)
+        with code.loop(0, heads.length, SIDE) as i:
+            rows = code.minimum(heads.length - i, SIDE)
+            steps = _blocks(heads.visible(i + rows))
+            for matrix, size, count, deep, flat in (
+                (q, heads.width, inside, queries, turned_queries), (g, heads.size, panels, grads, turned_grads)
+            ):  # fmt: skip
+                with code.loop(0, count) as step:
+                    at = step * STEP_BYTES
+                    pack.deep(False, matrix, i // SIDE, heads.length, step, size, deep + at)
+                    pack.flat(False, matrix, step, size, i // SIDE, heads.length, flat + at)
+            with code.loop(0, steps) as j:
+                for left, others, count, found in (
+                    (queries, keys, inside, scores), (grads, values, panels, towards)
+                ):  # fmt: skip
+                    block = code.cast(found + j * (4 * BLOCK), "ptr")
+                    _multiply(dots, left, others + j * count * STEP_BYTES, count, block)
+            with code.loop(0, rows) as r:
+                count = heads.visible(i + r + 1)
+                _gather(code, scores, r, steps, heads.scale, row)
+                _gather(code, towards, r, steps, code.value(1.0, "float"), g_row)
+                heads.gradients((mask, keep, g_mask), head, i + r, row, g_row, count, _dot(code, g, out, i + r, heads.size))
+                for line, to in ((row, weights), (g_row, slopes)):
+                    heads.clear(line, count, steps * SIDE)
+                    _round(dots, line, steps, _row_of(to, r))
+            with code.loop(rows, SIDE) as r, code.loop(0, steps) as j:
+                for to in (weights, slopes):
+                    zeros = code.value(0, f"<{SIDE} x i16>")
+                    code.store(zeros, code.cast(_row_of(to, r) + j * STEP_BYTES, "ptr"))
+            with code.loop(0, inside) as panel:
+                _multiply(dots, slopes, turned_keys + panel * across * STEP_BYTES, steps, complete)
+                with code.loop(0, rows) as r:
+                    source = code.at("float", complete, r * SIDE)
+                    target = code.at("i16", gq[0], (i + r) * gq[1] + panel * SIDE)
+                    _write(code, source, target, code.minimum(heads.width - panel * SIDE, SIDE))
+            with code.loop(0, steps) as j:
+                for of_rows, left, count, sums in (
+                    (slopes, turned_queries, inside, key_sums), (weights, turned_grads, panels, value_sums)
+                ):  # fmt: skip
+                    _pair_rows(code, of_rows + j * STEP_BYTES, right)
+                    with code.loop(0, count) as panel:
+                        block = code.cast(sums + (panel * across + j) * (4 * BLOCK), "ptr")
+                        _multiply(dots, left + panel * STEP_BYTES, code.cast(right, "i64"), code.value(1, "i64"), block, 0)
+        for sums, count, size, result in ((key_sums, inside, heads.width, gk), (value_sums, panels, heads.size, gv)):
+            with code.loop(0, count) as panel, code.loop(0, _blocks(reached)) as j:
+                block = sums + (panel * across + j) * (4 * BLOCK)
+                _write_turned(code, block, panel * SIDE, size, j * SIDE, reached, result)
+    dots.end()
+    release(code, memory)
+
+
+def _row_of(tiles: Value, r: Value) -> Value:
+    """The address of a row in the tiles of a left operand."""
+    return tiles + (r // TILE) * TILE_BYTES + (r % TILE) * LINE
+
+
+def _dot(code: Code, a: tuple[Value, Value], b: tuple[Value, Value], row: Value, size: Value) -> Value:
+    """As `attention_cpu._dot`, of bfloat16."""
+    left, right = (code.at("i16", x, row * by_row) for x, by_row in (a, b))
+
+    def terms(i: Value, lanes: int, mask: Value | None) -> tuple[Value]:
+        return (_bfloat16.load(code, left, i, mask, lanes) * _bfloat16.load(code, right, i, mask, lanes),)
+
+    return code.cast(summed(code, size, 1, terms)[0], "float")
+
+
+def _write(code: Code, source: Value, out: Value, count: Value) -> None:
+    """Round a line of floats."""
+    for_each(code, count, lambda c, m: _bfloat16.store(code, load(code, source, c, m), out, c, m))
+
+
+def _pair_rows(code: Code, rows: Value, out: Value) -> None:
+    """The step of a right operand of 32 rows that are that of a left one."""
+    with code.loop(0, SIDE // 2) as p:
+        pair = [code.load("i16", code.cast(_row_of(rows, p * 2 + k), "ptr"), 0, SIDE) for k in range(2)]
+        for half, words in enumerate(interleaved(code, *pair)):
+            code.store(words, code.at("i8", out, half * TILE_BYTES + p * LINE))
+
+
+def _write_turned(code: Code, block: Value, column: Value, size: Value, row: Value, rows: Value,
+                  out: tuple[Value, Value]) -> None:  # fmt: skip
+    """Round a block of 32 columns by 32 rows to its place in a matrix (rows, size)."""
+    with code.loop(0, SIDE, TILE) as c, code.loop(0, SIDE, TILE) as r:
+        with code.when((column + c < size) & (row + r < rows)):
+            mask = mask_of(code, code.minimum(size - column - c, TILE), TILE)
+            source = code.cast(block + (c * SIDE + r) * 4, "ptr")
+            found = turned(code, [code.load("float", source, k * SIDE, TILE) for k in range(TILE)])
+            for k, line in enumerate(found):
+                with code.when(row + r + k < rows):
+                    target = code.at("i16", out[0], (row + r + k) * out[1] + column + c)
+                    _bfloat16.store(code, line, target, code.value(0, "i64"), mask)
+
+
 def _blocks(count: Value) -> Value:
     """How many blocks of 32 have so many lines."""
     return (count + (SIDE - 1)) // SIDE
@@ -98,12 +223,11 @@ def _parts(begin: Value, sizes: list[Value]) -> list[Value]:
     return found
 
 
-def _multiply(dots: Amx | Avx512, left: Value, right: Value, steps: Value, out: Value) -> None:
-    """Write the product of 32 packed rows and 32 packed columns to `out`, a block of floats."""
+def _multiply(dots: Amx | Avx512, left: Value, right: Value, steps: Value, out: Value, begins: int = 1) -> None:
+    """Write the product of 32 packed rows and 32 packed columns to `out`, a block of floats; unless it `begins`, add it."""
     code = dots.code
     a, b = (code.cast(address, "ptr") for address in (left, right))
-    begins = code.value(1, "i1")
-    dots.block(a, b, steps, out, begins, out)
+    dots.block(a, b, steps, out, code.value(begins, "i1"), out)
 
 
 def _gather(code: Code, scores: Value, r: Value, steps: Value, scale: Value, out: Value) -> None:
@@ -115,12 +239,13 @@ def _gather(code: Code, scores: Value, r: Value, steps: Value, scale: Value, out
             code.store(code.load("float", line, c, TILE) * by, out, j * SIDE + c)
 
 
-def _round(code: Code, row: Value, steps: Value, out: Value) -> None:
+def _round(dots: Amx | Avx512, row: Value, steps: Value, out: Value) -> None:
     """Round a row of weights to its places in the tiles of a left operand."""
+    code = dots.code
     with code.loop(0, steps) as j:
         target = code.cast(out + j * STEP_BYTES, "ptr")
         for c in range(0, SIDE, TILE):
-            code.store(_bfloat16.rounded(code, code.load("float", row, j * SIDE + c, TILE)), target, c)
+            code.store(dots.rounded(code.load("float", row, j * SIDE + c, TILE)), target, c)
 
 
 class _Places:
@@ -153,9 +278,8 @@ class _Packing:
             places = _Places(vectors, step * (2 * SIDE), there, vectors[-1])
             self._tile("deep", right, matrix, rows, width, places, out + half * TILE_BYTES)
 
-    def flat(
-        self, matrix: tuple[Value, Value], panel: Value, width: Value, step: Value, rows: Value, out: Value
-    ) -> None:
+    def flat(self, right: bool, matrix: tuple[Value, Value], panel: Value, width: Value, step: Value, rows: Value,
+             out: Value) -> None:  # fmt: skip
         """32 columns are the lines, and rows are summed."""
         code, pitch = self.code, matrix[1] * 2
         with code.loop(0, 2) as half:
@@ -165,6 +289,5 @@ class _Packing:
             vectors = [code.select(test, k * pitch, 0) for test, k in zip(there, each, strict=True)]
             last = (code.minimum(step * SIDE + SIDE, rows) - 1) * pitch
             with code.when(line < width):
-                self._tile(
-                    "flat", True, matrix, rows, width, _Places(vectors, line * 2, there, last), out + half * TILE_BYTES
-                )
+                places = _Places(vectors, line * 2, there, last)
+                self._tile("flat", right, matrix, rows, width, places, out + half * TILE_BYTES)
