@@ -109,7 +109,7 @@ def _(q, k, v, mask=None, keep=None, *, causal, scale, dropped, recorded):
     contiguous = out.flags.c_contiguous
 
     def run(q, k, v, mask, keep):
-        out = np.zeros(shape, q.dtype) if contiguous else np.zeros_like(q)
+        out = np.zeros(shape, q.dtype) if contiguous else _zeros_like(np, q)
         norms = np.zeros(rows, kind)
         compute(q, k, v, mask, out, norms)
         return (out, norms) if recorded else out
@@ -132,6 +132,8 @@ def _room(xp: Any, q: Any, v: Any, keep: Any) -> Any:
 def _zeros_like(xp: Any, x: Any) -> Any:
     """Zeros in x's memory order if that has the last dimension in a row, else contiguous."""
     ordered = x.strides[-1] == x.itemsize and 0 not in x.strides
+    if ordered and xp is np and x.dtype in LOWER:
+        return np.zeros_like(x.view(np.uint16)).view(x.dtype)  # which NumPy fills sooner than bfloat16
     return xp.zeros_like(x) if ordered else xp.zeros(x.shape, x.dtype)
 
 
