@@ -24,6 +24,8 @@ from tdt._kernels._dots import PAIRS, SIDE, STEP_BYTES, TILE, TILE_BYTES, neares
 from tdt._kernels._syntax import vector_length
 
 EIGHTH = 8  # numbers of 16 bits in 128: instructions that interleave do so within as many bits
+LINE = 64  # bytes of a line of the cache
+AHEAD = 2  # steps of a line, or panels of a row, that are fetched from memory before they are packed
 CHUNK = {"deep": 32, "flat": 2}  # steps that a piece of work packs: of lines that lie together, many in a row of memory
 
 
@@ -78,7 +80,10 @@ def pack_both(code: Code, right: bool, base: Value, end: Value, lines: Value, ks
     def together() -> None:
         tiles: list[list[Value]] = [[], []]
         for p in range(PAIRS):
-            a, b = (_words(code, start + code.load("i64", table, 2 * p + k), SIDE, item) for k in (0, 1))
+            places = [start + code.load("i64", table, 2 * p + k) for k in range(2)]
+            for place in places:
+                _fetch(code, place, item)
+            a, b = (_words(code, place, SIDE, item) for place in places)
             for tile, pairs in zip(tiles, interleaved(code, a, b), strict=True):
                 tile.append(pairs)
         for half, tile in enumerate(tiles):
@@ -133,6 +138,12 @@ class Offsets:
             self.common, self.last = of_line(line // TILE), code.load("i64", ks, step * (SIDE + 1) + SIDE)
 
 
+def _fetch(code: Code, address: Value, item: int) -> None:
+    """Load the 32 numbers that lie AHEAD times 32 behind those at an address into the cache."""
+    for line in range(0, item * SIDE, LINE):
+        code.prefetch(code.cast(address + (AHEAD * item * SIDE + line), "ptr"))
+
+
 def _words(code: Code, address: Value, count: int, item: int) -> Value:
     """The words of so many numbers of `item` bytes: 16, or 32 of them."""
     if item == 2:
@@ -154,6 +165,9 @@ def _rows(code: Code, form: str, base: Value, end: Value, offsets: Offsets, copi
                 at = code.minimum(address + i * item, end - item)
                 code.store(code.load(kind, code.cast(at, "ptr")), copied, i + k * wide)
             variable.set(code.cast(code.at(kind, copied, k * wide), "i64"))
+    if form == "deep":
+        for variable in place:
+            _fetch(code, variable.get(), item)
     vectors = [_words(code, variable.get(), wide, item) for variable in place]
     zeros = code.value(0, vectors[0].kind)
     if form == "deep":
