@@ -68,7 +68,11 @@ def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any
     if a.dtype in LOWER or b.dtype in LOWER:
         dtype = a.dtype if dtype is None else dtype
         size = a.size * b.shape[-1]
-        if size >= LARGE_PAIR_LINE and (bias is None or dtype == a.dtype) and (fast := chosen(PRODUCT_OF_HALF, xp, a, b)):
+        if (
+            size >= LARGE_PAIR_LINE
+            and (bias is None or dtype == a.dtype)
+            and (fast := chosen(PRODUCT_OF_HALF, xp, a, b))
+        ):
             return fast(a, b, bias, dtype)
         if xp is np and FLOAT32 in (a.dtype, b.dtype) and multiplies_bfloat16():  # as the kernel of pairs does
             a, b, bias = (x if x is None else astype(x, BFLOAT16) for x in (a, b, bias))

@@ -18,17 +18,14 @@ PANEL_BYTES = DEPTH * STEP_BYTES  # of a part of a packed operand
 
 
 @native("q" * 18)
-def packing_products(code: Code, first: Value, last: Value, arguments: list[Value], way: str, left_form: str,
-                     right_form: str, left_item: int, right_item: int, rounds: bool) -> None:  # fmt: skip
-    """Blocks of products.
+def packing_products(
+    code: Code, first: Value, last: Value, arguments: list[Value], way: str, left_form: str, right_form: str
+) -> None:
+    """Blocks of products, rounded to bfloat16, with a bias.
 
     Arguments: of the left operand, addresses of the first element, past the last one, of the offsets of matrices, of lines and of
     k, and the bytes from a row to the next where whole tiles are read in place, else 0; of the right operand the same five
     addresses; addresses of the result and the bias; rows and columns of a result; steps; numbers of offsets of lines of both.
-
-    Args:
-        left_item, right_item: bytes of an element of each operand, as `_pairs.pack` takes them.
-        rounds: results are bfloat16, with the bias; else float32, without.
     """
     left, pitch, right = arguments[:5], arguments[5], arguments[6:11]
     result, bias, rows, columns, steps, *entries = arguments[11:]
@@ -38,12 +35,11 @@ def packing_products(code: Code, first: Value, last: Value, arguments: list[Valu
     own = code.array("i64", 2 * DEPTH)  # the table of steps of what is packed
     for k in range(DEPTH):
         code.store(code.value(k * STEP_BYTES, "i64"), own, 2 * k)
-    forms, items, lines = (left_form, right_form), (left_item, right_item), (rows, columns)
-    item = 2 if rounds else 4
+    forms, lines = (left_form, right_form), (rows, columns)
     packers = [
-        _Packer(code, operand, (form, size), most, count, lines=length, is_right=bool(k))
-        for k, (operand, form, size, most, count, length) in enumerate(
-            zip((left, right), forms, items, (DOWN, ACROSS), entries, lines, strict=True)
+        _Packer(code, operand, form, most, count, lines=length, is_right=bool(k))
+        for k, (operand, form, most, count, length) in enumerate(
+            zip((left, right), forms, (DOWN, ACROSS), entries, lines, strict=True)
         )
     ]
     down, across = (rows + (SIDE - 1)) // SIDE, (columns + (SIDE - 1)) // SIDE
@@ -54,7 +50,7 @@ def packing_products(code: Code, first: Value, last: Value, arguments: list[Valu
         part = piece - matrix * blocks_down * blocks_across
         row, column = block_of(code, part, blocks_down, blocks_across, blocks_down)
         high, broad = code.minimum(down - row, DOWN), code.minimum(across - column, ACROSS)
-        out = result + matrix * rows * columns * item
+        out = result + matrix * rows * columns * 2
         with code.loop(0, steps, DEPTH) as begin:
             count = code.minimum(steps - begin, DEPTH)
             packers[0].pack(
@@ -68,7 +64,7 @@ def packing_products(code: Code, first: Value, last: Value, arguments: list[Valu
                 ends = begin + count == steps
                 place = (row + i) * SIDE, (column + j) * SIDE
                 with code.when(ends):
-                    ahead(code, place, rows, out, columns, item)
+                    ahead(code, place, rows, out, columns)
                 target = code.select(ends, complete, block)
                 if dots.IN_PLACE:
                     there = packers[0].base(matrix) + (row + i) * SIDE * pitch
@@ -85,7 +81,7 @@ def packing_products(code: Code, first: Value, last: Value, arguments: list[Valu
                 else:
                     dots.block(code.cast(copied, "ptr"), b, count, block, begin == 0, target)
                 with code.when(ends):
-                    finish(dots, complete, place, (rows, columns), out, columns, bias if rounds else None)
+                    finish(dots, complete, place, (rows, columns), out, columns, bias)
     dots.end()
 
 
@@ -93,15 +89,14 @@ class _Packer:
     """Packs parts of an operand: a few panels, of up to `DEPTH` steps; the last one stays."""
 
     def __init__(
-        self, code: Code, operand: list[Value], form: tuple[str, int], most: int, entries: Value, *, lines: Value,
-        is_right: bool,
-    ):  # fmt: skip
-        """operand: as `packing_products` says. form: and bytes of an element. most: panels of a part. entries: offsets of lines."""
-        self.code, (self.form, self.item), self.entries, self.lines, self.is_right = code, form, entries, lines, is_right
+        self, code: Code, operand: list[Value], form: str, most: int, entries: Value, *, lines: Value, is_right: bool
+    ):
+        """operand: as `packing_products` says. most: panels of a part. entries: offsets of lines."""
+        self.code, self.form, self.entries, self.lines, self.is_right = code, form, entries, lines, is_right
         self.start, self.end, *tables = operand
         self.matrices, self.line_table, self.k_table = (code.cast(table, "ptr") for table in tables)
         self.memory = code.cast(code.array("i8", most * PANEL_BYTES), "i64")
-        self.copied = code.array("i8", self.item * SIDE * TILE)
+        self.copied = code.array("i16", SIDE * TILE)
         self.packed = code.variable("i64", -1)  # the number of the part that is packed
 
     def base(self, matrix: Value) -> Value:
@@ -124,7 +119,7 @@ class _Packer:
                 offsets = Offsets(
                     code, self.form, self.line_table, self.k_table, place * TILE, self.entries, begin + step
                 )
-                pack_tile(code, self.form, self.is_right, base, self.end, offsets, self.copied, to, self.item)
+                pack_tile(code, self.form, self.is_right, base, self.end, offsets, self.copied, to)
 
             tiles = code.minimum(panels * 2, (self.lines + (TILE - 1)) // TILE - panel * 2)
             if self.form == "flat":  # along the rows of memory
@@ -136,7 +131,7 @@ class _Packer:
 
                     to = self.memory + k * PANEL_BYTES + step * STEP_BYTES
                     pack_both(code, self.is_right, base, self.end, self.line_table, self.k_table, panel + k, self.entries,
-                              begin + step, to, apart, self.item)  # fmt: skip
+                              begin + step, to, apart)  # fmt: skip
             else:
                 with code.loop(0, tiles) as half:
                     with code.when(code.value(1, "i64") == 1 if needed is None else needed(panel * 2 + half)):

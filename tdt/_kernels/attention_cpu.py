@@ -23,9 +23,7 @@ from tdt._kernels._addresses import address_of
 from tdt._kernels._attention_heads import ARRAYS, CHUNK, KEEP, MASK, ROWS, STRIDES, WORDS, Heads, soften
 from tdt._kernels._attention_products import lanes_and_rows
 from tdt._kernels._code import Code, Value, native
-from tdt._kernels._exponential import exp_of_negative
 from tdt._kernels._formulas import BFLOAT16
-from tdt._kernels._inline import inline
 from tdt._kernels._launches import WATCH, are_zeros
 from tdt._kernels._native import Entry, NativeKernel, vector_width
 from tdt._kernels._pool import parallel
@@ -77,7 +75,9 @@ def attention_vjp(g: np.ndarray, q: np.ndarray, k: np.ndarray, v: np.ndarray, ma
     are_zeros(gq, gk, gv)
     arrays = q, k, v, out, _with_keys(mask, k), keep, g, gq, gk, gv, g_mask
     way = _way(q, k)
-    kernel = bfloat16_attention_cpu.backward(vector_width(), way) if way else _backward(vector_width(), q.dtype == BFLOAT16)
+    kernel = (
+        bfloat16_attention_cpu.backward(vector_width(), way) if way else _backward(vector_width(), q.dtype == BFLOAT16)
+    )
     _run(kernel, 1, arrays, norms, causal, scale, dropped)
 
 

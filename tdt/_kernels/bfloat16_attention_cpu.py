@@ -11,8 +11,10 @@ right operand are then rows of weights that lie side by side.
 
 from __future__ import annotations
 
+import functools
+
 from tdt._kernels import _bfloat16
-from tdt._kernels._attention_heads import ARRAYS, CHUNK, WORDS, Heads, soften
+from tdt._kernels._attention_heads import CHUNK, WORDS, Heads, soften
 from tdt._kernels._attention_products import lanes_and_rows
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._dots import SIDE, STEP_BYTES, TILE, TILE_BYTES, WAYS, Amx, Avx512
@@ -138,7 +140,9 @@ def backward(code: Code, first: Value, last: Value, arguments: list[Value], widt
                 count = heads.visible(i + r + 1)
                 _gather(code, scores, r, steps, heads.scale, row)
                 _gather(code, towards, r, steps, code.value(1.0, "float"), g_row)
-                heads.gradients((mask, keep, g_mask), head, i + r, row, g_row, count, _dot(code, g, out, i + r, heads.size))
+                heads.gradients(
+                    (mask, keep, g_mask), head, i + r, row, g_row, count, _dot(code, g, out, i + r, heads.size)
+                )
                 for line, to in ((row, weights), (g_row, slopes)):
                     heads.clear(line, count, steps * SIDE)
                     _round(dots, line, steps, _row_of(to, r))
@@ -159,7 +163,9 @@ def backward(code: Code, first: Value, last: Value, arguments: list[Value], widt
                     _pair_rows(code, of_rows + j * STEP_BYTES, right)
                     with code.loop(0, count) as panel:
                         block = code.cast(sums + (panel * across + j) * (4 * BLOCK), "ptr")
-                        _multiply(dots, left + panel * STEP_BYTES, code.cast(right, "i64"), code.value(1, "i64"), block, 0)
+                        _multiply(
+                            dots, left + panel * STEP_BYTES, code.cast(right, "i64"), code.value(1, "i64"), block, 0
+                        )
         for sums, count, size, result in ((key_sums, inside, heads.width, gk), (value_sums, panels, heads.size, gv)):
             with code.loop(0, count) as panel, code.loop(0, _blocks(reached)) as j:
                 block = sums + (panel * across + j) * (4 * BLOCK)
@@ -259,35 +265,48 @@ class _Packing:
     """Packs steps of panels of matrices in memory: (address, elements from a row to the next)."""
 
     def __init__(self, code: Code):
-        self.code, self.copied = code, code.array("i16", SIDE * TILE)
-
-    def _tile(self, form: str, right: bool, matrix: tuple[Value, Value], rows: Value, width: Value, places: _Places,
-              out: Value) -> None:  # fmt: skip
-        base = self.code.cast(matrix[0], "i64")
-        end = base + ((rows - 1) * matrix[1] + width) * 2
-        pack_tile(self.code, form, right, base, end, places, self.copied, out)  # type: ignore[arg-type]
+        self.code, self.functions = code, {}  # type: ignore[var-annotated]
 
     def deep(self, right: bool, matrix: tuple[Value, Value], panel: Value, rows: Value, step: Value, width: Value,
              out: Value) -> None:  # fmt: skip
         """32 rows are the lines, and the numbers in them are summed."""
-        code, pitch = self.code, matrix[1] * 2
-        with code.loop(0, 2) as half:
-            line = panel * SIDE + half * TILE
-            vectors = [code.minimum(line + k, rows - 1) * pitch for k in range(TILE)]
-            there = code.minimum(width - step * SIDE, SIDE)
-            places = _Places(vectors, step * (2 * SIDE), there, vectors[-1])
-            self._tile("deep", right, matrix, rows, width, places, out + half * TILE_BYTES)
+        self._call("deep", right, matrix, panel, rows, step, width, out)
 
     def flat(self, right: bool, matrix: tuple[Value, Value], panel: Value, width: Value, step: Value, rows: Value,
              out: Value) -> None:  # fmt: skip
         """32 columns are the lines, and rows are summed."""
-        code, pitch = self.code, matrix[1] * 2
-        with code.loop(0, 2) as half:
-            line = panel * SIDE + half * TILE
-            each = [step * SIDE + k for k in range(SIDE)]
-            there = [k < rows for k in each]
-            vectors = [code.select(test, k * pitch, 0) for test, k in zip(there, each, strict=True)]
-            last = (code.minimum(step * SIDE + SIDE, rows) - 1) * pitch
-            with code.when(line < width):
-                places = _Places(vectors, line * 2, there, last)
-                self._tile("flat", right, matrix, rows, width, places, out + half * TILE_BYTES)
+        self._call("flat", right, matrix, panel, rows, step, width, out)
+
+    def _call(self, form: str, right: bool, matrix: tuple[Value, Value], *rest: Value) -> None:
+        """Call the function that packs so, which is written once: to compile it takes long."""
+        if (form, right) not in self.functions:
+            write = functools.partial(_pack_deep if form == "deep" else _pack_flat, right=right)
+            kinds = ["ptr", "i64", *["i64"] * len(rest)]
+            self.functions[form, right] = self.code.define(f"pack_{form}_{int(right)}", kinds, write)
+        self.functions[form, right](*matrix, *rest)
+
+
+def _pack_deep(code: Code, matrix: Value, pitch: Value, panel: Value, rows: Value, step: Value, width: Value, out: Value, *,
+               right: bool) -> None:  # fmt: skip
+    base, copied = code.cast(matrix, "i64"), code.array("i16", SIDE * TILE)
+    end = base + ((rows - 1) * pitch + width) * 2
+    with code.loop(0, 2) as half:
+        line = panel * SIDE + half * TILE
+        vectors = [code.minimum(line + k, rows - 1) * pitch * 2 for k in range(TILE)]
+        places = _Places(vectors, step * (2 * SIDE), code.minimum(width - step * SIDE, SIDE), vectors[-1])
+        pack_tile(code, "deep", right, base, end, places, copied, out + half * TILE_BYTES)  # type: ignore[arg-type]
+
+
+def _pack_flat(code: Code, matrix: Value, pitch: Value, panel: Value, rows: Value, step: Value, width: Value, out: Value, *,
+               right: bool) -> None:  # fmt: skip
+    base, copied = code.cast(matrix, "i64"), code.array("i16", SIDE * TILE)
+    end = base + ((rows - 1) * pitch + width) * 2
+    with code.loop(0, 2) as half:
+        line = panel * SIDE + half * TILE
+        each = [step * SIDE + k for k in range(SIDE)]
+        there = [k < rows for k in each]
+        vectors = [code.select(test, k * pitch * 2, 0) for test, k in zip(there, each, strict=True)]
+        last = (code.minimum(step * SIDE + SIDE, rows) - 1) * pitch * 2
+        with code.when(line < width):
+            places = _Places(vectors, line * 2, there, last)
+            pack_tile(code, "flat", right, base, end, places, copied, out + half * TILE_BYTES)  # type: ignore[arg-type]

@@ -220,7 +220,7 @@ def product(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, dtype:
     left = _operand(a.shape, a.strides, False, a.itemsize)
     right = _operand(b.shape, b.strides, True, b.itemsize)
     out = np.empty((*a.shape[:-2], m, n), dtype)
-    if _packs_once(left, right):
+    if a.itemsize == b.itemsize == out.itemsize and _packs_once(left, right):
         _multiply_packing(a, left, b, right, out, bias)
         return out
     second = _packed_operand(b, right, True)
@@ -229,7 +229,9 @@ def product(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, dtype:
         multiply_rows(a, left.end, rows, second, out.reshape(m, n), bias)
     else:
         sizes = math.prod(a.shape[:-2]), m, n, -(-k // SIDE)
-        multiply(_packed_operand(a, left, False), second, sizes, out, padded_bias(bias, n) if dtype == BFLOAT16 else None)
+        multiply(
+            _packed_operand(a, left, False), second, sizes, out, padded_bias(bias, n) if dtype == BFLOAT16 else None
+        )
     return out
 
 
@@ -251,13 +253,11 @@ def _multiply_packing(
         start = address_of(source)
         operands.append((source, start, start + plan.end, plan.matrices, plan.lines.outer, plan.lines.inner))
     whole = left.lines.form == "deep" and (left.lines.inner[:, 1] == SIDE).all() and rows >= TILE
-    pitch = int(left.lines.outer[1]) if whole and a.itemsize == 2 and WAYS[_dots.available()].IN_PLACE else 0
+    pitch = int(left.lines.outer[1]) if whole and WAYS[_dots.available()].IN_PLACE else 0
     blocks_down, blocks_across = -(-left.lines.panels // DOWN), -(-right.lines.panels // ACROSS)
     work = min(rows, DOWN * SIDE) * min(columns, ACROSS * SIDE) * SIDE * steps
     parallel(
-        packing_products(
-            _dots.available(), left.lines.form, right.lines.form, a.itemsize, b.itemsize, out.dtype == BFLOAT16
-        ),
+        packing_products(_dots.available(), left.lines.form, right.lines.form),
         len(left.matrices) * blocks_down * blocks_across, *operands[0][1:], pitch, *operands[1][1:], out,
         padded_bias(bias, columns), rows, columns, steps, len(left.lines.outer), len(right.lines.outer),
         grain=max(1, GRAIN // work),

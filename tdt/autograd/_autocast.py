@@ -4,7 +4,8 @@ The policy of each op is PyTorch's for the CPU, and is stated in the op's record
 float32 operands to the block's dtype, "float32" its 16-bit operands to float32. Other ops run in the dtypes of their operands.
 
 On processors without instructions for bfloat16, products are computed in float32: there the weights of linear layers and
-convolutions are not rounded first, nor are their gradients, which saves five conversions a step.
+convolutions are not rounded first, nor are their gradients, which saves five conversions a step. Where there are instructions,
+products with many rows round the weights of linear layers as they read them, and sum their gradients in float32.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tdt.autograd._op_table import OPS
 F = TypeVar("F", bound=Callable[..., Any])
 LOW = (_dtype.bfloat16.np, _dtype.float16.np)
 CAST = frozenset((_dtype.float32.np, *LOW))
-MANY_ROWS = 64  # that meet weights of a linear layer: then it costs little to read these in float32 each time
+FEW_ROWS = 128  # that meet the weights of a linear layer, which are cast once for all its calls then
 
 
 class Casting:
@@ -86,7 +87,7 @@ class Casting:
         has them rounds the weights of many rows when it packs them."""
         if self.dtypes.get("cpu") is not _dtype.bfloat16:
             return False
-        if multiplies_bfloat16() and (op.float32_weights != "packed" or x.numel() < MANY_ROWS * x.shape[-1]):
+        if multiplies_bfloat16() and (op.float32_weights != "packed" or x.numel() <= FEW_ROWS * x.shape[-1]):
             return False
         return all(
             w is None or (getattr(w, "_a", w).__class__ is np.ndarray and w._a.dtype == np.float32) for w in weights

@@ -69,6 +69,37 @@ def test_operands_may_lie_in_any_order(way: str, left: str, right: str):
     assert_rounded(bfloat16_cpu.product(a, b), a, b)
 
 
+@pytest.mark.parametrize(("left", "right"), [("rows", "columns"), ("columns", "rows"), ("gaps", "rows")])
+def test_operands_of_float32_are_rounded_as_they_are_packed(way: str, left: str, right: str, monkeypatch):
+    monkeypatch.setattr(bfloat16_cpu, "_packs_once", lambda left, right: False)
+    rng = np.random.default_rng(0)
+    a, b = (at_the_end(rng.standard_normal(shape, np.float32)) for shape in ((2, 37, 51), (2, 51, 70)))
+    a, b = LAYOUTS[left](a), LAYOUTS[right](b)
+    low, bias = (a.astype(BFLOAT16), b.astype(BFLOAT16)), numbers(70, seed=2)
+    expected = bfloat16_cpu.product(*low, bias).view(np.uint16)
+    for pair in ((a, b), (low[0], b), (a, low[1])):
+        np.testing.assert_array_equal(bfloat16_cpu.product(*pair, bias.astype(np.float32)).view(np.uint16), expected)
+        sums = bfloat16_cpu.product(*pair, None, np.dtype(np.float32))
+        np.testing.assert_allclose(sums, low[0].astype(float) @ low[1].astype(float), 1e-5, 1e-4)
+
+
+def test_weights_of_linear_layers_stay_float32_under_autocast(way: str, monkeypatch: pytest.MonkeyPatch):
+    called = watch(monkeypatch, "bfloat16_cpu:product")
+    layer, x = tdt.nn.Linear(96, 160), tdt.tensor(numbers(130, 96).astype(np.float32)).bfloat16()
+    low = [p.detach().bfloat16() for p in layer.parameters()]
+    g = tdt.tensor(numbers(130, 160, seed=1).astype(np.float32)).bfloat16()
+    x.requires_grad_()
+    with tdt.autocast("cpu", tdt.bfloat16):
+        y = layer(x)
+    y.backward(g)
+    assert len(called) == 3
+    assert tdt.equal(y, tdt.nn.functional.linear(x, *low))
+    assert tdt.equal(x.grad, g @ low[0])
+    found, (a, b) = layer.weight.grad, (t.detach().double() for t in (g, x))
+    assert found.dtype is tdt.float32
+    tdt.testing.assert_close(found.double(), a.T @ b, rtol=1e-5, atol=1e-4)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_any_sizes_are_summed(way: str, seed: int):
     rng = np.random.default_rng(seed)
@@ -193,6 +224,31 @@ def test_attention_sums_pairs(way: str, sizes: tuple[int, ...], causal: bool, mo
             monkeypatch.setattr(_dots, "available", lambda: f"emulated-{way}")
             np.testing.assert_array_equal(attended(q, k, v, each, causal).view(np.uint16), found.view(np.uint16))
             monkeypatch.setattr(_dots, "available", lambda: way)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("sizes", [(70, 40, 33, 65)], ids=str)
+def test_gradients_of_attention_sum_pairs(way: str, sizes: tuple[int, ...], causal: bool):
+    length, places, width, size = sizes
+    shapes = [(1, 2, length, width), (1, 2, places, width), (1, 2, places, size), (1, 2, length, size)]
+    *operands, g = (numbers(*shape, seed=k).astype(np.float32) for k, shape in enumerate(shapes))
+    rng = np.random.default_rng(7)
+    mask = None if causal else rng.standard_normal((length, places)).astype(np.float32)
+
+    def gradients(dtype: Any, part: slice = slice(None)) -> list[np.ndarray]:
+        tensors = [tdt.tensor(x[:, part], dtype=dtype, requires_grad=True) for x in operands]
+        bias = mask if mask is None else tdt.tensor(mask, requires_grad=True)
+        low = bias if bias is None else bias.to(dtype)
+        out = tdt.nn.functional.scaled_dot_product_attention(*tensors, attn_mask=low, is_causal=causal)
+        out.backward(tdt.tensor(g[:, part], dtype=dtype))
+        return [t.grad.double().numpy() for t in (*tensors, *([] if bias is None else [bias]))]
+
+    found, expected = gradients(tdt.bfloat16), gradients(tdt.float64)
+    for ours, exact in zip(found, expected, strict=True):
+        assert np.abs(ours - exact).max() <= 2.0**-6 * np.abs(exact).max()
+        assert np.linalg.norm(ours - exact) <= 2.0**-7 * np.linalg.norm(exact)
+    for part, whole in zip(gradients(tdt.bfloat16, slice(1, 2))[:3], found, strict=False):
+        np.testing.assert_array_equal(part[:, 0], whole[:, 1])
 
 
 def test_numbers_that_are_not_finite_stay_in_their_rows_and_columns(way: str):
