@@ -80,6 +80,8 @@ def _integers(p: Tensor, shape: tuple[int, ...], d: int) -> list[Tensor]:
 
 def _arrays(tensors: tuple, dims: tuple[int, ...], ndim: int) -> tuple[Any, ...]:
     """The index tuple of an array: `tensors` at `dims`, everything elsewhere."""
+    if dims and len(dims) == dims[-1] + 1:
+        return tensors
     full: list[Any] = [slice(None)] * ndim
     for d, t in zip(dims, tensors, strict=True):
         full[d] = t
@@ -128,7 +130,7 @@ def _index(xp: ModuleType, x: Any, *tensors: Any, dims: tuple[int, ...]) -> Any:
     except IndexError:
         _checked(x, tensors, dims)
         raise
-    if all(a.flags.c_contiguous for a in (picked, x, *tensors)):
+    if picked.flags.c_contiguous and x.flags.c_contiguous and all(t.flags.c_contiguous for t in tensors):
         return picked
     # PyTorch orders the result's memory as that of x without the indexed dimensions, and then as that of the indices.
     rest = [s for d, s in enumerate(x.strides) if d not in dims]
@@ -211,7 +213,7 @@ def _put_into(out: Any, values: Any, tensors: Any, dims: tuple[int, ...], accumu
     """`out` after `values` were written, or added, to its entries at indices in range."""
     if _placed(out, values, tensors, dims, accumulate):
         return out
-    where = _arrays(tensors, dims, out.ndim)
+    where = _arrays(tuple(tensors), dims, out.ndim)
     if accumulate:
         add_at(out, where, values)
     else:

@@ -135,6 +135,17 @@ def _in_two_steps(shape: tuple[int, ...], key: tuple) -> tuple[tuple | None, tup
     return (tuple(first) if basic else None, tuple(second)) if tensors and d <= len(shape) else None
 
 
+def spec_and_places(shape: tuple[int, ...], key: tuple) -> tuple[tuple | None, tuple[int, ...], list[Tensor]] | None:
+    """The spec of the view that a key takes, and the dimensions and tensors of int64 that index it; None for any other key."""
+    if not all(k.__class__ is not list and (k.__class__ is not Tensor or k._a.dtype is INT64) for k in key):
+        return None
+    if (steps := _in_two_steps(shape, key)) is None:
+        return None
+    dims = tuple([d for d, k in enumerate(steps[1]) if k is not WHOLE])
+    spec = None if steps[0] is None else plain_spec(shape, steps[0])
+    return spec, dims, [k for k in key if k.__class__ is Tensor]
+
+
 def plain_spec(shape: tuple[int, ...], key: tuple) -> tuple | None:
     """The spec of a key of integers in range, slices, None and one Ellipsis; None for any other, which `parse` takes apart."""
     spec: list[Any] = []

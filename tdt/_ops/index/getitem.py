@@ -19,7 +19,16 @@ from tdt._core.mode import state
 from tdt._core.tensor import Tensor, alias, wrap
 from tdt._ops.elementwise.select import _copy, _fill
 from tdt._ops.index.by_tensors import _fitted, _index, _index_mask, _integers, index, index_put_
-from tdt._ops.index.direct import INT64, picked_at, picked_by, plain_spec, range_of, set_directly, width
+from tdt._ops.index.direct import (
+    INT64,
+    picked_at,
+    picked_by,
+    plain_spec,
+    range_of,
+    set_directly,
+    spec_and_places,
+    width,
+)
 from tdt._ops.shape.views import ALL_OF, decoded, expand, slice_view
 from tdt.autograd._arrays import unrecorded
 from tdt.autograd._dispatch import view_of
@@ -60,8 +69,9 @@ def getitem(x: Tensor, key: Any) -> Tensor:
             return view_of(slice_view, x, {"spec": spec}, operator.getitem, key)
         if (picked := picked_at(x, key)) is not None:
             return picked
-        if len(key) <= x._a.ndim and all(k.__class__ is Tensor and k._a.dtype == np.int64 and k._a.ndim for k in key):
-            return _index(x, *key, dims=tuple(range(len(key))))
+        if (found := spec_and_places(x._a.shape, key)) is not None:
+            spec, dims, tensors = found
+            return _index(x if spec is None else _sliced(x, spec), *tensors, dims=dims)
     viewed, indices = parse(x, key)
     return viewed if indices is None else index(viewed, indices)
 

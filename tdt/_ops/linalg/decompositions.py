@@ -11,10 +11,12 @@ import numpy as np
 from tdt._core.dtype import LAPACK
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
+from tdt._kernels import product
 from tdt._ops._common import with_out
 from tdt._ops.linalg import _gram, _lapack
 from tdt._ops.linalg._matrices import by_columns, check_info, check_matrix, columns, converging, each, lapack, raising
-from tdt._ops.linalg.triangular import _solve_triangular, triangular_right
+from tdt._ops.linalg.triangular import _solve_triangular, adjoint, triangular_right
+from tdt._ops.shape.diagonals import _tril
 from tdt.autograd._fast_path import takes
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
@@ -263,6 +265,16 @@ def _(g: tuple, L: Tensor) -> Tensor:
     half = phi - phi.diagonal(0, -2, -1).diag_embed() / 2
     symmetric = (half + half.mH) / 2
     return triangular_right(_solve_triangular(L.mH, symmetric, upper=True), L, upper=False)
+
+
+@_cholesky.fast_vjp("x")
+def _(xp: ModuleType, g: tuple, L: Any) -> Any:
+    half = _tril.forward(xp, product(xp, adjoint(L), g[0]))
+    place = (..., *[xp.arange(L.shape[-1])] * 2)
+    half[place] = half[place] - half[place] / 2
+    symmetric = (half + adjoint(half)) / 2
+    solved = _solve_triangular.forward(xp, adjoint(L), symmetric, upper=True)
+    return _solve_triangular.forward(xp, L.swapaxes(-2, -1), solved.swapaxes(-2, -1), upper=True).swapaxes(-2, -1)
 
 
 NOT_POSITIVE = (

@@ -12,8 +12,10 @@ from tdt._core.dtype import LAPACK
 from tdt._core.methods import method
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor, wrap
+from tdt._kernels import product
 from tdt._ops._common import with_out
 from tdt._ops.linalg._matrices import blas, check_matrix, check_same_dtype, check_system, columns, each, scipy_linalg
+from tdt._ops.shape.diagonals import _tril, _triu
 from tdt.autograd._autocast import autocast
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
@@ -55,9 +57,28 @@ def _(g: Tensor, a: Tensor, out: Tensor, upper: bool, unitriangular: bool) -> Te
     return whole.triu(int(unitriangular)) if upper else whole.tril(-int(unitriangular))
 
 
+@_solve_triangular.fast_vjp("a")
+def _(xp: ModuleType, g: Any, a: Any, out: Any, upper: bool, unitriangular: bool) -> Any:
+    solved = _solve_triangular.forward(xp, adjoint(a), g, upper=not upper, unitriangular=unitriangular)
+    whole = -product(xp, solved, adjoint(out))
+    edge = int(unitriangular)
+    return _triu.forward(xp, whole, diagonal=edge) if upper else _tril.forward(xp, whole, diagonal=-edge)
+
+
 @_solve_triangular.vjp("b")
 def _(g: Tensor, a: Tensor, upper: bool, unitriangular: bool) -> Tensor:
     return _solve_triangular(a.mH, g, upper=not upper, unitriangular=unitriangular)
+
+
+@_solve_triangular.fast_vjp("b")
+def _(xp: ModuleType, g: Any, a: Any, upper: bool, unitriangular: bool) -> Any:
+    return _solve_triangular.forward(xp, adjoint(a), g, upper=not upper, unitriangular=unitriangular)
+
+
+def adjoint(x: Any) -> Any:
+    """The conjugate transpose of the matrices in an array."""
+    turned = x.swapaxes(-2, -1)
+    return turned.conj() if x.dtype.kind == "c" else turned
 
 
 def triangular_right(B: Tensor, A: Tensor, upper: bool, unitriangular: bool = False) -> Tensor:
