@@ -419,6 +419,13 @@ def flat_index(index: Any, shape: tuple[int, ...]) -> Any:
     return _flat_index(index, shape)
 
 
+def prepared_flat_index(index: Any, shape: tuple[int, ...]) -> Any:
+    """A function that does `flat_index` for integers of two dimensions, of one shape, as a vector; None for others."""
+    if len(index) != 2 or index[0].shape != index[1].shape or flat_index(index, shape) is None:
+        return None
+    return _prepared_flat_index(index, shape)
+
+
 def searched(edges: Any, x: Any, target: str, right: bool) -> Any:
     """The places of x in sorted edges of its type, as `_row_index.search` says; None where no kernel applies."""
     if x.size < LARGE_INDEX or not _searchable(edges, x):
@@ -636,6 +643,7 @@ _small_products: dict[Any, tuple] = {}  # by dtype, as `_load_small_products` gi
 _large_product = lazy("product_cpu:product")
 _take_rows, _add_rows, _search_rows = lazy("_row_index:take"), lazy("_row_index:add"), lazy("_row_index:search")
 _prepared_search, _flat_index = lazy("_row_index:prepared_search"), lazy("_row_index:flat_index")
+_prepared_flat_index = lazy("_row_index:prepared_flat_index")
 _entries, _bags = lazy("_row_index:entries"), lazy("_row_index:bags")
 _prepared_take, _prepared_place = lazy("_row_index:prepared_take"), lazy("_row_index:prepared_place")
 _prepared_entries_along = lazy("_row_index:prepared_entries_along")

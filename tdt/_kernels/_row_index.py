@@ -389,6 +389,14 @@ def flat_index(index: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarra
     return None if failed else np.asarray(places)
 
 
+def prepared_flat_index(index: Sequence[np.ndarray], shape: tuple[int, ...]) -> Callable[..., np.ndarray]:
+    """`flat_index` of two dimensions, as a vector; see `prepares`."""
+    letters, count = [each.dtype.char for each in index], index[0].size
+    code, sizes = joined(f"{letters[0]}{letters[1]}qqqq", *letters), [np.array(n) for n in shape]
+    run = for_arrays(code, code, [*[each.reshape(-1) for each in index], *sizes, NONE.copy()])
+    return raising(lambda outer, inner, failed: run(outer.reshape(count), inner.reshape(count), *sizes, failed))
+
+
 def bags(x: np.ndarray, index: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray | None:
     """The sums (B, D) of the rows of a contiguous x (n, D) at `index` (m) or (B, m), from the places `first` (B) to `last`.
 

@@ -62,6 +62,22 @@ def test_entries_are_filled(places: list[int]) -> None:
         _equal(lambda t, d=dim: t.from_numpy(x.copy()).index_fill(d, t.tensor(places, dtype=t.int64), t.tensor(3.0)))
 
 
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_later_writes_at_pairs_of_integers_and_at_flat_places(accumulate: bool) -> None:
+    x, i, j, y = np.zeros((6, 7, 3)), np.arange(40) % 6 - 6, np.arange(40) % 7, np.arange(40.0)
+    for _ in range(6):
+        _equal(lambda t: _from(t, x).index_put((_from(t, i), _from(t, j)), t.ones(40, 3).double(), accumulate))
+        _equal(lambda t: _from(t, x).put_(_from(t, i + 7 * j), _from(t, y), accumulate))
+    turned = [t.ones(3, 40).t().put(t.arange(4), t.zeros(4)).stride() for t in (tdt, require_torch())]
+    assert turned[0] == turned[1]
+    with pytest.raises(IndexError, match="index 7 is out of bounds"):
+        _from(tdt, x).index_put((_from(tdt, i), _from(tdt, j + 1)), tdt.ones(40, 3).double(), accumulate)
+
+
+def _from(t: Any, array: np.ndarray) -> Any:
+    return t.from_numpy(array.copy())
+
+
 def test_a_place_out_of_range_is_named_and_nothing_written() -> None:
     x = tdt.zeros(3)
     for bad in (3, -4):

@@ -194,11 +194,13 @@ def _index_put(
 def _(x: Any, values: Any, *tensors: Any, dims: tuple[int, ...], accumulate: bool, recorded: bool) -> Any:
     if not _placed(x.copy(), values, tensors, dims, accumulate):
         return None
+    how = "sum" if accumulate else "set"
     if len(dims) == 1 == tensors[0].ndim:
-        how = "sum" if accumulate else "set"
         place = _kernels.prepared_placed(x, tensors[0], values, dims[0], negative=True, how=how)
         if place is not None:
             return lambda x, values, index: place(x, index, values)
+    elif (place := _prepared_at_pairs(x, values, tensors, dims, how)) is not None:
+        return place
 
     def put(x: Any, values: Any, *tensors: Any) -> Any:
         out = x.copy()
@@ -207,6 +209,20 @@ def _(x: Any, values: Any, *tensors: Any, dims: tuple[int, ...], accumulate: boo
         return out
 
     return put
+
+
+def _prepared_at_pairs(x: Any, values: Any, tensors: Any, dims: tuple[int, ...], how: str) -> Any:
+    """A function that places as many values as there are pairs of integers, for two neighbouring dimensions; None for others."""
+    indexed, shape = x.shape[dims[0] : dims[-1] + 1], x.shape
+    rows = (*shape[: dims[0]], tensors[0].size, *shape[dims[-1] + 1 :])
+    target = (*shape[: dims[0]], math.prod(indexed), *shape[dims[-1] + 1 :])
+    places = _kernels.prepared_flat_index(tensors, indexed)
+    if places is None or values.size != math.prod(rows):
+        return None
+    place = _kernels.prepared_placed(x.reshape(target), places(*tensors), values.reshape(rows), dims[0], how=how)
+    return place and (
+        lambda x, values, *tensors: place(x.reshape(target), places(*tensors), values.reshape(rows)).reshape(shape)
+    )
 
 
 def _put_into(out: Any, values: Any, tensors: Any, dims: tuple[int, ...], accumulate: bool) -> Any:

@@ -499,14 +499,25 @@ def _put(xp: ModuleType, x: Any, index: Any, source: Any, *, accumulate: bool = 
             f"out of range: tried to access index {index[(index < -n) | (index >= n)].flat[0]} on a tensor of {n} "
             "elements."
         )
-    out = x.copy(order="C") if out is None or not out.flags.c_contiguous else out
+    given, out = out is not None, x.copy(order="C") if out is None or not out.flags.c_contiguous else out
     flat = out.reshape(-1)
     if accumulate:
         if not _kernels.placed(flat, index.reshape(-1), source.reshape(-1), 0, "sum", negative=True):
             add_at(flat, index.reshape(-1), source.reshape(-1))
     else:
         flat[index.reshape(-1)] = source.reshape(-1)
-    return out
+    if given or x.flags.c_contiguous:
+        return out
+    ordered = in_format(xp, x, preserve_format)
+    ordered[...] = out
+    return ordered
+
+
+@_kernels.prepares(_put.forward)
+def _(x: Any, index: Any, source: Any, *, accumulate: bool, recorded: bool) -> Any:
+    shape, n, m, how = x.shape, x.size, index.size, "sum" if accumulate else "set"
+    place = _kernels.prepared_placed(x.reshape(n), index.reshape(m), source.reshape(m), 0, negative=True, how=how)
+    return place and (lambda x, index, source: place(x.reshape(n), index.reshape(m), source.reshape(m)).reshape(shape))
 
 
 _put.vjp("x")(lambda g, index, accumulate: g if accumulate else _put(g, index, g.new_zeros(index.shape)))
@@ -531,7 +542,7 @@ def _put_operands(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = F
 
 
 @method(in_place=by_op_of(_put, _put_operands))
-@front
+@calls_by_shape
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of `input` with the elements of the flattened tensor at `index` set to those of `source`, or increased by them.
 
