@@ -58,6 +58,8 @@ def test_matrices_along_a_diagonal_are_pytorchs(gradient):
     both(lambda lib, a, b: lib.block_diag(a, b.mT, b[0], a[0, 0]), (3, 4), (4, 5), gradient=gradient)
     both(lambda lib, a: lib.block_diag(a[:0], a, a[:, :0]), (3, 4), gradient=gradient)
     assert tdt.block_diag(tdt.ones(1, dtype=tdt.int64), tdt.ones(1)).dtype is tdt.float32
+    assert tdt.block_diag(tdt.ones(1, dtype=tdt.float16), tdt.tensor(1.0)).dtype is tdt.float16
+    assert tdt.block_diag().shape == (1, 0)
 
 
 @pytest.mark.parametrize("gradient", [False, True])

@@ -1,6 +1,7 @@
 """Samples of views, of their backward forms, and of ops that move values."""
 
 import numpy as np
+import scipy.linalg as sl
 
 import tdt
 from tdt.autograd._op_table import OPS
@@ -135,6 +136,7 @@ samples(
     call(A, shifts=(1, -2), dims=(0, 2)),
     call(A, shifts=(5,), dims=None),
 )
+samples("block_diag", sl.block_diag, call(x(2, 3), x(3, 1, seed=1)), call(x(2), x(1, 2), x(2, 2, seed=1)))
 samples("tril", lambda a, diagonal: np.tril(a, diagonal), call(x(3, 4), diagonal=0), call(A, diagonal=-1))
 samples("triu", lambda a, diagonal: np.triu(a, diagonal), call(x(3, 4), diagonal=0), call(A, diagonal=1))
 samples(

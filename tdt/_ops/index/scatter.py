@@ -135,8 +135,8 @@ def _(g: Any) -> Any:
     return g
 
 
-@_scatter_add.fast_vjp("src")
-def _(xp: ModuleType, g: Any, index: Any, src_shape: tuple[int, ...], dim: int) -> Any:
+def _placed_at(xp: ModuleType, g: Any, index: Any, src_shape: tuple[int, ...], dim: int) -> Any:
+    """The gradient of what was placed at an index, zeros for elements of which nothing was."""
     picked = _gather.forward(xp, g, index, dim=dim)
     if picked.shape == src_shape:
         return picked
@@ -145,6 +145,9 @@ def _(xp: ModuleType, g: Any, index: Any, src_shape: tuple[int, ...], dim: int) 
         return picked.reshape(src_shape)
     out[tuple([slice(n) for n in picked.shape])] = picked
     return out
+
+
+_scatter_add.fast_vjp("src")(_placed_at)
 
 
 def _padded(g: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -192,6 +195,8 @@ def prepared_number(x: Any, index: Any, value: Any, shape: tuple[int, ...], dim:
 
 _scatter.vjp("x")(lambda g, index, dim: _scatter(g, index, 0, dim=dim))
 _scatter.vjp("src")(lambda g, index, src_shape, dim: _padded(_gather(g, index, dim=dim), src_shape))
+_scatter.fast_vjp("x")(lambda xp, g, index, dim: _scatter.forward(xp, g, index, 0, dim=dim))
+_scatter.fast_vjp("src")(_placed_at)
 
 
 def _index_checked(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None = None) -> int:

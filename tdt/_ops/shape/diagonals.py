@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -11,13 +12,13 @@ from numpy import ndarray
 
 from tdt import _backend, _kernels
 from tdt._core.calls import front
-from tdt._core.dtype import FLOAT8S, bfloat16, float16, float32, float64, int32, int64, uint8
+from tdt._core.dtype import FLOAT8S, bfloat16, float16, float32, float64, get_default_dtype, int32, int64, uint8
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor, wrap
 from tdt._kernels._threads import PARALLEL
 from tdt._ops._common import store_into, wrap_dim
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
-from tdt._ops.shape.join import atleast_2d, cat, unrecorded_arrays
+from tdt._ops.shape.join import unrecorded_arrays
 from tdt.autograd._arrays import unrecorded
 from tdt.autograd._dispatch import view_of
 from tdt.autograd._in_place_methods import by_op_of
@@ -233,7 +234,6 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
 
 
 @front
-@node_name("BlockDiagBackward0")
 def block_diag(*tensors: Tensor) -> Tensor:
     """The matrix with the given matrices along its diagonal, zeros elsewhere.
 
@@ -249,30 +249,41 @@ def block_diag(*tensors: Tensor) -> Tensor:
     for i, x in enumerate(tensors):
         if x.ndim > 2:
             raise RuntimeError(
-                f"block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {x.ndim} dimensions"
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {x.ndim} dimensions"
             )
     arrays = unrecorded_arrays(tensors)
     if arrays and all(a.dtype == arrays[0].dtype for a in arrays):
-        return wrap(_blocks([np.atleast_2d(a) for a in arrays]))
-    parts = [atleast_2d(x) for x in tensors]
-    width, rows, start = sum(x.shape[1] for x in parts), [], 0
-    for x in parts:
-        m, n = x._a.shape
-        sides = [x.new_zeros((m, k)) if k else None for k in (start, width - start - n)]
-        rows.append(cat([each for each in (sides[0], x, sides[1]) if each is not None], 1))
-        start += n
-    return cat(rows)
+        return wrap(_block_diag.forward(np, *arrays))
+    return _block_diag(*tensors) if tensors else wrap(np.empty((1, 0), get_default_dtype().np))
 
 
-def _blocks(arrays: list[Any]) -> Any:
-    """Matrices of one dtype along the diagonal of one."""
-    out = np.zeros((sum(len(a) for a in arrays), sum(a.shape[1] for a in arrays)), arrays[0].dtype)
+@op(broadcasts=False, computes=False)
+def _block_diag(xp: ModuleType, *tensors: Any) -> Any:
+    parts = [xp.atleast_2d(a) for a in tensors]
+    out = xp.zeros((sum([len(a) for a in parts]), sum([a.shape[1] for a in parts])), parts[0].dtype)
     row = column = 0
-    for a in arrays:
+    for a in parts:
         m, n = a.shape
         out[row : row + m, column : column + n] = a
         row, column = row + m, column + n
     return out
+
+
+def _place_of_block(index: int, shapes: Sequence[tuple[int, ...]]) -> tuple[slice, slice]:
+    """The rows and columns of the matrix with this index, of vectors and numbers too."""
+    shapes = [(1, 1)[len(shape) :] + tuple(shape) for shape in shapes[: index + 1]]
+    (*rows, height), (*columns, width) = zip(*shapes, strict=True)
+    return slice(sum(rows), sum(rows) + height), slice(sum(columns), sum(columns) + width)
+
+
+@_block_diag.vjp("tensors")
+def _(g: Tensor, index: int, tensors_shape: tuple) -> Tensor:
+    return g[_place_of_block(index, tensors_shape)].reshape(tensors_shape[index])
+
+
+@_block_diag.fast_vjp("tensors")
+def _(g: Any, index: int, tensors_shape: tuple) -> Any:
+    return g[_place_of_block(index, tensors_shape)].reshape(tensors_shape[index])
 
 
 @op(view=True, float8=FLOAT8S)
