@@ -499,14 +499,14 @@ def _put(xp: ModuleType, x: Any, index: Any, source: Any, *, accumulate: bool = 
             f"out of range: tried to access index {index[(index < -n) | (index >= n)].flat[0]} on a tensor of {n} "
             "elements."
         )
-    given, out = out is not None, x.copy(order="C") if out is None or not out.flags.c_contiguous else out
+    creates, out = out is None, x.copy(order="C") if out is None or not out.flags.c_contiguous else out
     flat = out.reshape(-1)
     if accumulate:
         if not _kernels.placed(flat, index.reshape(-1), source.reshape(-1), 0, "sum", negative=True):
             add_at(flat, index.reshape(-1), source.reshape(-1))
     else:
         flat[index.reshape(-1)] = source.reshape(-1)
-    if given or x.flags.c_contiguous:
+    if not creates or x.flags.c_contiguous:
         return out
     ordered = in_format(xp, x, preserve_format)
     ordered[...] = out
