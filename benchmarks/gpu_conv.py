@@ -137,35 +137,47 @@ def contestants(
             yield from in_groups(problem, groups, x, w, y)
 
 
+def layers(only: str | None = None, text: str = "", last: bool = False) -> Iterator[tuple[str, str]]:
+    """(Layer and pass, milliseconds of each contestant) for the layers with a text in their names.
+
+    Args:
+        only: a pass; None: all.
+        last: channels-last.
+    """
+    cupy, rng = _backend.gpu(), np.random.default_rng(0)
+    for name, (n, c, h, o, k, stride, padding) in LAYERS.items():
+        if text not in name:
+            continue
+        result = (h + 2 * padding - k) // stride + 1
+        shapes = (n, c, h, h), (o, c, k, k), (n, o, result, result)
+        arrays = [cupy.asarray(rng.standard_normal(shape, np.float32)) for shape in shapes]
+        if last:
+            arrays = [cupy.ascontiguousarray(a.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2) for a in arrays]
+        for which in (only,) if only else PASSES:
+            found, exact = [], None
+            if find_spec("torch"):
+                exact, ms = torch_call(PASSES[which], *arrays, stride, padding)
+                found.append(f"PyTorch {ms:.3f}")
+            for title, call in contestants(PASSES[which], last, *arrays, stride, padding):
+                value = call()
+                apart = 0.0 if exact is None else float(abs(value - exact).max() / abs(exact).max())
+                found.append(f"{title} {milliseconds(call):.3f}" + f" ({apart:.0e})" * (apart > FAR))
+            yield f"{name}, {which}", "; ".join(found)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=PASSES, help="default: all passes")
     parser.add_argument("--layers", default="", metavar="TEXT", help="those with this in their names")
     parser.add_argument("--last", action="store_true", help="channels-last")
     args = parser.parse_args()
-    cupy, rng = _backend.gpu(), np.random.default_rng(0)
     version = tdt.backends.cudnn.version()
     if version is None:
         parser.exit(1, f"{parser.prog}: cuDNN 9 is not found: pip install 'tdt-train[cuda13]', or cuda12\n")
+    tdt.backends.cudnn.allow_tf32 = False
     print(f"{tdt.cuda.get_device_name()}, cuDNN {version}, milliseconds")
-    for name, (n, c, h, o, k, stride, padding) in LAYERS.items():
-        if args.layers not in name:
-            continue
-        result = (h + 2 * padding - k) // stride + 1
-        shapes = (n, c, h, h), (o, c, k, k), (n, o, result, result)
-        arrays = [cupy.asarray(rng.standard_normal(shape, np.float32)) for shape in shapes]
-        if args.last:
-            arrays = [cupy.ascontiguousarray(a.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2) for a in arrays]
-        for which in (args.only,) if args.only else PASSES:
-            found, exact = [], None
-            if find_spec("torch"):
-                exact, ms = torch_call(PASSES[which], *arrays, stride, padding)
-                found.append(f"PyTorch {ms:.3f}")
-            for title, call in contestants(PASSES[which], args.last, *arrays, stride, padding):
-                value = call()
-                apart = 0.0 if exact is None else float(abs(value - exact).max() / abs(exact).max())
-                found.append(f"{title} {milliseconds(call):.3f}" + f" ({apart:.0e})" * (apart > FAR))
-            print(f"{name}, {which}: {'; '.join(found)}", flush=True)
+    for title, found in layers(args.only, args.layers, args.last):
+        print(f"{title}: {found}", flush=True)
 
 
 if __name__ == "__main__":

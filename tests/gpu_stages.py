@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import tdt
+from benchmarks import gpu_conv
 from tests import gpu_kernels, gpu_results, gpu_speed, gpu_workers, programs_on_gpu, runs_on_gpu
 from tests.gpu_results import RESTART, Results
 
@@ -313,7 +314,22 @@ def reserve(args: argparse.Namespace, results: Results) -> int:
     return 0
 
 
+def convolutions(args: argparse.Namespace, results: Results) -> int:
+    """Measure convolutions by cuDNN's engines, tdt's kernels and PyTorch; 1 if the time did not suffice."""
+    if not tdt.backends.cudnn.is_available():
+        results.record["all"] = "cuDNN is not installed"
+        return 0
+    for title, found in gpu_conv.layers():
+        results.record[title] = found
+        results.save()
+        print(f"{title}: {found}", flush=True)
+        if not in_time(args, "the rest of the convolutions"):
+            return 1
+    return 0
+
+
 OTHERS = {
+    "convolutions": convolutions,
     "ops": ops,
     "op database": op_database,
     "configs": configs,
