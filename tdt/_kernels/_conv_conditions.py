@@ -45,6 +45,7 @@ MANY_PIXELS, MANY_SUMMED_PIXELS = ((1 << 15, 64), (1 << 16, 100), (math.inf, 160
 # which that depends on how well rows fill vectors in comparison, or alone.
 FEW_CHANNELS, FEW_PAIRS, FEW_CELLS, SOME_CELLS, FILLED, LARGE_FEW = 4, 64, 25, 64, 0.75, 1 << 15
 SOME_CHANNELS, FILLED_ROWS, FILLED_ALONE = 12, 0.87, 0.9
+NARROW = 8  # numbers of a row that fill vectors of eight, of which few channels' results are faster by other code
 FILLED_COLUMNS = 16  # channels of a result that fill tiles of vectors of eight, with which short runs are fast
 MOST_CELLS = 81  # of a kernel, all of which are written out in the code of `_planes` and `_pixels`
 # Numbers of a row of a patch, and of a whole patch, whose weight gradient is summed where they lie, as results are.
@@ -336,7 +337,8 @@ def few_channels(arrays: Sequence[Any], attributes: dict) -> bool:
         fast = few or _fills_rows(out_channels, channels, cells, width)
     else:
         height, width = output_sizes(first.shape[2:], kernel, stride, attributes["padding"], attributes["dilation"])
-        fast = (channels <= FEW_CHANNELS and cells <= FEW_CELLS) or _fills_rows(channels, out_channels, cells, width)
+        few = channels <= FEW_CHANNELS and cells <= FEW_CELLS and width > NARROW
+        fast = few or _fills_rows(channels, out_channels, cells, width)
     work = height * width * cells * channels * out_channels
     return fast and work >= LARGE_FEW and width >= FILLED * (width + -width % 8)
 

@@ -24,10 +24,11 @@ from tdt._kernels._tile import choose, rates
 DEPTH = 288  # terms that a tile sums at a time, at most: they and as many lines of weights fit in a level-one cache
 RUN = 32  # channels that are summed together, at least, where there are more
 MOST_PARTS = 64  # into which targets are divided, unless the border must not be summed
-# Targets of a tile, and of a piece of work, about. Terms that take as long as it takes to begin a run, to write a tile, to look
-# for a phase's targets in a line, and to copy a number into a bordered image; and tiles of all terms that take as long as it
-# takes to pack the weights for parts, as they are packed once more than when each piece has all of them.
-ROWS, PIECE, BEGUN, WRITTEN, LINE, COPIED, PACKED = 8, 192, 3, 24, 8, 0.1, 2
+# Targets of tiles of two kinds, the second one twice as frequent, and of a tile whose time is counted; of a piece of work,
+# about. Terms that take as long as it takes to begin a run, to write a tile, to look for a phase's targets in a line, and to copy
+# a number into a bordered image; and tiles of all terms that take as long as to pack the weights for parts, once more than when
+# each piece has all of them.
+ROWS, OF_TILE, PIECE, BEGUN, WRITTEN, LINE, COPIED, PACKED = (6, 8, 8), 8, 192, 3, 24, 8, 0.1, 2
 # Multiply-adds that take as long as to add a row of windows, and each of a row; by how much that has to be faster.
 WINDOW_ROW, WINDOW, FASTER = 150, 8, 1.1
 
@@ -219,7 +220,8 @@ def _time(phase: tuple[Phase, ...], channels: int, lines: int, together: int) ->
     *down, across = phase
     met = math.prod(p.count for p in down)
     pieces = max(1, met / together)
-    tiles = pieces * -(-met * across.count // pieces // ROWS)
+    targets = met * across.count // pieces
+    tiles = pieces * sum(-(-targets // rows) * rows for rows in ROWS) / (len(ROWS) * OF_TILE)
     cells = math.prod(len(p.cells) for p in phase)
     joined = len(across.cells) if _consecutive(across.cells) and len(across.cells) * channels <= DEPTH else 1
     return LINE * lines + tiles * (cells * channels + BEGUN * (cells // max(1, joined)) + WRITTEN)
