@@ -37,6 +37,8 @@ def arithmetic_operator(name: str, record: Op, reflected_node: str = "") -> None
             return _not_a_tensor(name, self)
         if not isinstance(other, NUMBERS):
             return NotImplemented
+        if name in ("add", "mul"):
+            return binary(record, self, other)
         out = apply(record, (other, self), NO_ATTRIBUTES)
         return label(out, reflected_node) if reflected_node else out
 

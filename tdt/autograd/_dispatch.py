@@ -102,6 +102,8 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:  # noqa: C90
     if op.view:
         result = alias(result, None)
         link_view(op, x, result, attributes)
+    elif result.__class__ is not ndarray:  # NumPy's scalar, of 0-d operands
+        result = _backend.as_array(result)
     out = FINISH["result"](op, recorded, (x,), (a,), attributes, result, None, None)
     if record is INFERENCE and not op.view:
         out._st.inference = True
@@ -215,6 +217,8 @@ def binary(op: Op, x: Any, y: Any) -> Any:  # noqa: C901  (helper calls cost tim
         result = _recover(op, np, [a, b], op.defaults, error, (x, y) if record else ())
     if lay is not None and direct.__class__ is not BUILT_IN:
         result = lay(np, result, [a, b])
+    if result.__class__ is not ndarray:  # NumPy's scalar, of 0-d operands
+        result = _backend.as_array(result)
     out = FINISH["result"](op, plan if record and op.rules else None, (x, y), (a, b), op.defaults, result, None, None)
     if record is INFERENCE:
         out._st.inference = True

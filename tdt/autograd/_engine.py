@@ -168,9 +168,17 @@ def _walk(task: Task, several_gpus: bool) -> dict[tuple, Any]:  # noqa: C901  (t
     parts: dict[Any, Any] = {}  # see `add_to_part`
     for node in task.order:
         hooks = results = None
-        if replaces and node.__class__ is Node and node.hooks is None and (short := node.backward_plan.short):
+        if (
+            node.__class__ is Node
+            and (short := node.backward_plan.short_in_graph if graph else node.backward_plan.short)
+            and node.hooks is None
+            and anomaly is None
+            and (runs is None or _runs_whole(node, runs, requested))
+        ):
             g = pending.get(node)
-            if g.__class__ is ndarray and g.nbytes < IN_PLACE and (results := short(node, g)) is not None:
+            if (g.__class__ is Tensor if graph else g.__class__ is ndarray and g.nbytes < IN_PLACE) and (
+                results := short(node, g)
+            ) is not None:
                 del pending[node]
         if results is None:
             leaf = node.__class__ is not Node and isinstance(node, Tensor)
@@ -259,6 +267,16 @@ def _walk(task: Task, several_gpus: bool) -> dict[tuple, Any]:  # noqa: C901  (t
             None  # else they would live until the next node has run
         )
     return captured
+
+
+def _runs_whole(node: Node, runs: dict[Any, bool], requested: set) -> bool:
+    """Whether a node of one result runs for all of its operands, and its own gradient is not requested."""
+    if not runs[node] or (node, 0) in requested:
+        return False
+    for edge in node.edges:  # noqa: SIM110  (a generator takes longer)
+        if edge is not None and edge[0] not in runs:
+            return False
+    return True
 
 
 def _ones_on_gpu(a: Any) -> Any:

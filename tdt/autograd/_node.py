@@ -53,7 +53,7 @@ class BackwardPlan:
     __slots__ = ("op", "names", "keep", "keep_operands", "keep_outputs",
                  "fold", "named", "calls", "fast_calls", "fast", "broadcasts", "multiple_outputs",
                  "variadic", "needs_shapes", "needs_dtypes", "widens", "wide_scalars", "has_rule", "numbers", "dtype",
-                 "in_place", "prepare", "gpu_calls", "short", "runs")  # fmt: skip
+                 "in_place", "prepare", "gpu_calls", "short", "short_in_graph", "runs")  # fmt: skip
 
     def __init__(self, op: Op, mask: int, count: int, low: Any = None, nowhere: int = 0, kinds: tuple = ()):
         nowhere = nowhere if len(op.rules) > 1 else 0  # a single rule keeps and runs, as in PyTorch
@@ -74,38 +74,48 @@ class BackwardPlan:
         order = self._make_getters(params, saved)
         self._make_calls(rules, order, needed, low)
         # `short(node, g)`: the results of `Node.run` for a small gradient on the CPU, None where that is to give them; False:
-        # always. To write its code takes as long as it saves in some hundred runs.
-        self.short: Any = partial(self._counted, rules, order) if self._has_short_form(order) else False
+        # always. To write its code takes as long as it saves in some hundred runs. The other one is for tensors, for a graph.
+        self.short: Any = False
+        self.short_in_graph: Any = False
+        if self._has_short_form(order):
+            self.short_in_graph = partial(self._counted, rules, order, True)
+            if self.fast and not op.part:
+                self.short = partial(self._counted, rules, order, False)
         self.runs = 0
 
     def _has_short_form(self, order: list[str]) -> bool:
         """Whether no more belongs to a run than what `_short_form` writes."""
-        op = self.op
-        if not (self.fast and self.fast_calls) or self.widens or self.variadic or self.multiple_outputs:
+        if not self.calls or self.widens or self.variadic or self.multiple_outputs:
             return False
-        return not (op.recomputed or op.part or any(name.startswith("g_") for name in order))
+        return not (self.op.recomputed or any(name.startswith("g_") for name in order))
 
-    def _counted(self, rules: list[Rule], order: list[str], node: Node, g: ndarray) -> None:
-        """`short` of the first runs."""
+    def _counted(self, rules: list[Rule], order: list[str], graph: bool, node: Node, g: Any) -> None:
+        """A short form in the first runs."""
         self.runs += 1
         if self.runs >= RUNS:
-            self.short = self._short_form(rules, order)
+            setattr(self, "short_in_graph" if graph else "short", self._short_form(rules, order, graph))
 
-    def _short_form(self, rules: list[Rule], order: list[str]) -> Callable[[Node, ndarray], list | None]:
+    def _short_form(self, rules: list[Rule], order: list[str], graph: bool) -> Callable[[Node, Any], list | None]:
         """`Node.run` written out for this plan."""
         count = 4 + len(self.keep)
         values = {name: f"a{k}" for k, name in enumerate(order[4:count])} | {"g": "g", "xp": "np"}
         values |= {name: f"get_{name}(node, None)" for name in order[count:]}
         scope: dict[str, Any] = {f"get_{name}": get for name, get in zip(order[count:], self.named, strict=True)}
-        scope |= {"np": np, "sum_to": sum_to, "Saved": list if self.keep else tuple}
+        scope |= {"np": np, "sum_to": sum_to, "Saved": list if self.keep else tuple, "alias": alias, "ndarray": ndarray}
         lines = ["saved = node.saved"]  # by a hook, it is of another class
-        lines.append(f"if saved.__class__ is not Saved{' or node.call' * (self.prepare is not None)}: return None")
-        for k in range(len(self.keep)):
+        unprepared = " or node.call" * (self.prepare is not None and not graph)
+        lines.append(f"if saved.__class__ is not Saved{unprepared}: return None")
+        lines.append("if g._a.__class__ is not ndarray: return None" if graph else "")
+        for k, i in enumerate(self.keep):
             lines.append(f"a{k}, storage, version = saved[{k}]")
             lines.append("if storage is not None and storage.version != version: return None")
-        params = {rule.fast: rule.fast_params for rule in rules}
+            if graph:
+                edge = f"node.edges[{i}]" if i < len(self.names) else f"(node, {i - len(self.names)})"
+                lines.append(f"if a{k}.__class__ is ndarray: a{k} = alias(a{k}, {edge}, storage)")
+                lines.append("elif storage is not None: return None")
+        params = {rule.function: rule.params for rule in rules} if graph else {r.fast: r.fast_params for r in rules}
         results = ["None"] * len(self.names)
-        for k, (function, _, at, needs) in enumerate(self.fast_calls):
+        for k, (function, _, at, needs) in enumerate(self.calls if graph else self.fast_calls):
             scope |= {f"rule{k}": function, f"needs{k}": needs}
             arguments = ", ".join(f"needs{k}" if p == "needs" else values[p] for p in params[function] or ())
             for i in (at,) if needs is None else at:

@@ -212,7 +212,8 @@ class _Call:
         self.label = None if result._edge is None else getattr(result._edge[0], "label", "")
         arrays: list[Any] = [x._a if isinstance(x, Tensor) else x for x in operands]
         self.plan = op.plans.get(tuple([a.dtype if a.__class__ is ndarray else a.__class__ for a in arrays]))
-        self.function, self.numbers, self.attributes = None, (), {**op.defaults, **attributes}
+        self.function, self.attributes = None, {**op.defaults, **attributes}
+        self.numbers: tuple = ()
         elementwise = op.ufuncs is not None
         if elementwise and by_shape:  # else only such arrays are asked for
             elementwise = all(
@@ -231,13 +232,14 @@ class _Call:
         elif self.plan is not None and self.plan.low is not None:
             if by_shape and op.lower is None:
                 self.function = self._of_shape(arrays, recorded or whole)
-        elif op.elementwise and self.plan is not None and self.plan.fast_path and len(self.places) == len(operands):
-            if getattr(op.forward, "prepares_all_shapes", False):
+        elif op.elementwise and self.plan is not None and self.plan.fast_path and self.tail is not None:
+            if getattr(op.forward, "prepares_all_shapes", False) and not self.tail:
                 self.function = op.forward.prepare(*arrays, **self.attributes, recorded=recorded)
                 generated = self.function is not None
             if self.function is None:
                 plain = op.direct is not None and not attributes
                 self.function = op.direct if plain else functools.partial(op.forward, np, **self.attributes)
+                self.numbers = self.tail
         elif by_shape and self.plan is not None:
             self.function = self._of_shape(arrays, recorded or whole)
         self.into = self.function if generated else getattr(self.function, "into", None)

@@ -427,7 +427,8 @@ def test_the_gradient_of_a_broadcast_operand_has_the_same_bits_in_every_call(who
         assert found.tobytes() == first.tobytes()
 
 
-def test_nodes_that_run_often_give_the_same_gradients_and_check_what_they_saved(monkeypatch):
+@pytest.mark.parametrize("graph", [False, True])
+def test_nodes_that_run_often_give_the_same_gradients_and_check_what_they_saved(monkeypatch, graph):
     monkeypatch.setattr(_node, "RUNS", 2)
     x, w, b = (tdt.randn(n, requires_grad=True) for n in ((4, 3), (3, 3), (3,)))
 
@@ -439,15 +440,23 @@ def test_nodes_that_run_often_give_the_same_gradients_and_check_what_they_saved(
             z.mul_(2)
         return z.mean()
 
-    first, *later = [tdt.autograd.grad(loss(), (x, w, b)) for _ in range(5)]
+    def gradients():
+        grads = tdt.autograd.grad(loss(), (x, w, b), create_graph=graph)
+        if not graph:
+            return (*grads, tdt.autograd.grad(loss(), w)[0])
+        hidden = x * 2  # requested, and not all that it leads to
+        (inner,) = tdt.autograd.grad((hidden.tanh() @ w).exp().sum(), hidden, create_graph=True)
+        return *grads, inner, *tdt.autograd.grad(sum((g * g).sum() for g in grads) + inner.sum(), (x, w, b))
+
+    first, *later = [gradients() for _ in range(5)]
     for grads in later:
         assert all(tdt.equal(g, expected) for g, expected in zip(grads, first, strict=True))
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        loss(write=True).backward()
+        loss(write=True).backward(create_graph=graph)
     last = loss()
-    last.backward()
+    last.backward(retain_graph=False, create_graph=graph)
     with pytest.raises(RuntimeError, match="second time"):
-        last.backward()
+        last.backward(create_graph=graph)
 
 
 @pytest.mark.parametrize("name", ["maximum", "minimum", "fmax", "fmin"])

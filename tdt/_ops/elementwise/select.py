@@ -126,7 +126,7 @@ def _check_bool_bounds(x: Any, low: Any, high: Any) -> None:
 def _clamp(xp: ModuleType, x: Any, low: Any = None, high: Any = None, *, out: Any = None) -> Any:
     if x.dtype.kind in "iu":
         for bound in (low, high):
-            if isinstance(bound, int):
+            if isinstance(bound, int) and not 0 <= bound < 128:  # which all types hold
                 held(bound, _dtype.of(x.dtype))
         both = low is not None and high is not None
         if xp is np and both and x.size >= LARGE_CLAMP and x.dtype.kind == "i":  # of unsigned ones negative bounds wrap
