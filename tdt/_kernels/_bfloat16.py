@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tdt._kernels._emit import CLASS_OF, SUBNORMAL_OR_NAN, TO_BFLOAT16
+from tdt._kernels._native import has_feature
 from tdt._kernels._syntax import vector, vector_length
 
 if TYPE_CHECKING:
@@ -22,6 +24,22 @@ def widened(code: Code, words: Value) -> Value:
 
 def rounded(code: Code, value: Value) -> Value:
     """Floats as 16-bit words."""
+    if vector_length(value.kind) != LANES or not has_feature("avx512bf16"):
+        return _nearest(code, value)
+    # As `_emit.to_bfloat16`.
+    for line in (f"<16 x i16> {TO_BFLOAT16}(<16 x float>)", f"<16 x i1> {CLASS_OF}(<16 x float>, i32)"):
+        code.declared.add(f"declare {line}")
+    found = code.variable(
+        "<16 x i16>", code.new("<16 x i16>", f"call <16 x i16> {TO_BFLOAT16}(<16 x float> {value.name})")
+    )
+    text = f"call <16 x i1> {CLASS_OF}(<16 x float> {value.name}, i32 {SUBNORMAL_OR_NAN})"
+    odd = code.new("i16", f"bitcast <16 x i1> {code.new('<16 x i1>', text).name} to i16")
+    with code.when(odd != 0):
+        found.set(_nearest(code, value))
+    return found.get()
+
+
+def _nearest(code: Code, value: Value) -> Value:
     bits = code.bits(value, "i32")
     nearest = bits + (((bits >> 16) & 1) + 0x7FFF)
     quiet = (bits & -0x80000000) | 0x7FC00000

@@ -27,6 +27,8 @@ CALLS = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc
          "fma": "fma", "copysign": "copysign"}  # fmt: skip
 
 # AVX-512's instruction for x · 2^n, and the type of its mask, by vector.
+TO_BFLOAT16, CLASS_OF = "@llvm.x86.avx512bf16.cvtneps2bf16.512", "@llvm.x86.avx512.fpclass.ps.512"
+SUBNORMAL_OR_NAN = 0x20 | 0x80 | 0x01  # classes of VFPCLASSPS
 SCALEF = {"<16 x float>": ("@llvm.x86.avx512.mask.scalef.ps.512", "i16"),
           "<8 x double>": ("@llvm.x86.avx512.mask.scalef.pd.512", "i8")}  # fmt: skip
 CURRENT_ROUNDING = 4
@@ -276,6 +278,24 @@ class Emitter:
         self.lines.append(f"  store {many} {value}, ptr {address}, align {how}")
 
     def to_bfloat16(self, value: str) -> str:
+        if not (self.vector == ROOT_VECTOR and has_feature("avx512bf16")):
+            return self.nearest(value)
+        # The instruction takes subnormal numbers for 0 and keeps digits of a NaN: the rare vectors that have one go without.
+        self.declared.add(f"declare <16 x i16> {TO_BFLOAT16}({self.vector})")
+        self.declared.add(f"declare {self.bits} {CLASS_OF}({self.vector}, i32)")
+        found = self.new(f"call <16 x i16> {TO_BFLOAT16}({self.vector} {value})")
+        odd = self.new(f"call {self.bits} {CLASS_OF}({self.vector} {value}, i32 {SUBNORMAL_OR_NAN})")
+        some = self.new(f"icmp ne i16 {self.new(f'bitcast {self.bits} {odd} to i16')}, 0")
+        before, there, after = self.block, f"odd{self.count}", f"rounded{self.count}"
+        self.lines.append(f"  br i1 {some}, label %{there}, label %{after}")
+        self.begin(there)
+        other = self.nearest(value)
+        self.lines.append(f"  br label %{after}")
+        self.begin(after)
+        return self.new(f"phi <16 x i16> [ {found}, %{before} ], [ {other}, %{there} ]")
+
+    def nearest(self, value: str) -> str:
+        """float32 rounded to the words of bfloat16."""
         words, w = self.words, self.width
         number = self.new(f"bitcast {self.vector} {value} to {words}")
         odd = self.new(f"lshr {words} {number}, {self.splat(16, 'i32')}")
