@@ -10,6 +10,7 @@ products with many rows round the weights of linear layers as they read them, an
 
 from __future__ import annotations
 
+import math
 import typing
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -68,6 +69,8 @@ class Casting:
 
     def called(self, function: Callable[..., Any], op: Any, *operands: Any) -> Any:
         """`function` of the operands of its op, cast; None where they do not have one dtype then."""
+        if op.float32_weights and self._keeps(op, *operands):
+            return None
         operands = self.operands_for(op, operands)
         kinds = {x._a.dtype if isinstance(x, Tensor) else x for x in operands if x is not None}
         return self.without(function, *operands) if len(kinds) == 1 else None
@@ -87,8 +90,10 @@ class Casting:
         has them rounds the weights of many rows when it packs them."""
         if self.dtypes.get("cpu") is not _dtype.bfloat16:
             return False
-        if multiplies_bfloat16() and (op.float32_weights != "packed" or x.numel() <= FEW_ROWS * x.shape[-1]):
-            return False
+        if multiplies_bfloat16():
+            shape = x._a.shape if op.float32_weights == "packed" and isinstance(x, Tensor) else ()
+            if math.prod(shape[:-1]) <= FEW_ROWS:
+                return False
         return all(
             w is None or (getattr(w, "_a", w).__class__ is np.ndarray and w._a.dtype == np.float32) for w in weights
         )
