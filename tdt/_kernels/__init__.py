@@ -76,6 +76,7 @@ from tdt._kernels._arrays import (
     triangle,
     variance,
     view_wrapper,
+    zeros_like,
     zeta,
 )
 from tdt._kernels._conditions import (
@@ -208,6 +209,7 @@ __all__ = [
     "argsorted",
     "arithmetic",
     "contiguous_copy",
+    "zeros_like",
     "copied_rows",
     "copy_in_order",
     "copy_to",

@@ -40,6 +40,8 @@ from tdt._kernels._registry import SWITCHES, Found, chosen, gpu_kernel, kernel, 
 from tdt._kernels._stream import stream_from
 from tdt._kernels._threads import THREADS
 
+WORD = np.dtype(np.uint16)  # that holds a number of bfloat16
+
 
 def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any:
     """a @ b, for matrices, vectors or stacks of matrices, plus a bias for each column of a matrix.
@@ -583,6 +585,8 @@ def copied_rows(x: Any) -> Any:
 
 def contiguous_copy(x: Any) -> Any:
     """A copy of an array in the order of its indices; of large arrays that lie across in memory, by a kernel."""
+    if x.__class__ is np.ndarray and x.dtype == BFLOAT16 and WATCH.trace is None:
+        return contiguous_copy(x.view(WORD)).view(BFLOAT16)  # words, which NumPy copies sooner, too
     if (rows := copied_rows(x)) is not None:
         return rows
     if x.__class__ is np.ndarray and x.size >= LARGE_TURN and SWITCHES.kernels and x.dtype.char in SIMPLE:
@@ -593,6 +597,13 @@ def contiguous_copy(x: Any) -> Any:
     if x.__class__ is not np.ndarray:
         launch_waiting()
     return x.copy() if WATCH.trace is None or x.__class__ is not np.ndarray else watched_copy(x)
+
+
+def zeros_like(xp: Any, x: Any) -> Any:
+    """Zeros in the memory order of `x`."""
+    if x.__class__ is np.ndarray and x.dtype == BFLOAT16:
+        return np.zeros_like(x.view(WORD)).view(BFLOAT16)  # NumPy fills an array of an added type one by one
+    return xp.zeros_like(x)
 
 
 def copy_in_order(x: Any, like: Any) -> Any:

@@ -86,7 +86,7 @@ def _zero_gradient(g: Tensor) -> Tensor:
 
 
 def _zeros(xp: ModuleType, g: Any) -> Any:
-    return xp.zeros_like(g)
+    return _kernels.zeros_like(xp, g)
 
 
 @method(aliases=("negative",), in_place=by_op, in_place_function=True)
@@ -95,7 +95,7 @@ def _zeros(xp: ModuleType, g: Any) -> Any:
     ufunc("negative"),
     formula=True,
     vjp=lambda g: -g,
-    fast_vjp=lambda g: -g,
+    fast_vjp=lambda xp, g: -g if g.dtype.kind in "fc" else OPS["neg"].forward(xp, g),
     dtypes=NUMBERS,
     to_float=False,
     same_out=True,
@@ -390,12 +390,14 @@ def _power_of_ten(exponent: int, dtype: Any) -> np.ndarray:
 _rint: Any = _kernels.from_formula("rint", _rounding("rint"), 1, ())[0]
 
 
-@op(dtypes=REAL_NUMBERS, elementwise=True, sparse_values="coalesced")
+@op(dtypes=REAL_NUMBERS, elementwise=True, sparse_values="coalesced", half=True)
 def _round(xp: ModuleType, x: Any, *, decimals: int = 0, out: Any = None) -> Any:
     if x.dtype.kind in "iu":
         return x.copy() if out is None else out
     if decimals == 0:
         return _rint(xp, x) if out is None else _rint(xp, x, out=out)
+    if x.dtype in _kernels.LOWER:
+        return _kernels.narrow(_round.forward(xp, *_kernels.widen((x,)), decimals=decimals), x.dtype)
     exponent = builtins.abs(decimals)
     scale = _power_of_ten(exponent, x.dtype) if xp is np else float(_power_of_ten(exponent, np.float64))
     there, back = (xp.multiply, xp.divide) if decimals > 0 else (xp.divide, xp.multiply)

@@ -25,6 +25,7 @@ from tdt._kernels import (
     prepares,
     product,
     widen,
+    zeros_like,
 )
 from tdt._kernels._formulas import FLOAT32
 from tdt._ops._common import C_NAMES, unrecorded
@@ -132,9 +133,7 @@ def _room(xp: Any, q: Any, v: Any, keep: Any) -> Any:
 def _zeros_like(xp: Any, x: Any) -> Any:
     """Zeros in x's memory order if that has the last dimension in a row, else contiguous."""
     ordered = x.strides[-1] == x.itemsize and 0 not in x.strides
-    if ordered and xp is np and x.dtype in LOWER:
-        return np.zeros_like(x.view(np.uint16)).view(x.dtype)  # which NumPy fills sooner than bfloat16
-    return xp.zeros_like(x) if ordered else xp.zeros(x.shape, x.dtype)
+    return zeros_like(xp, x) if ordered else xp.zeros(x.shape, x.dtype)
 
 
 def _blocks(q: Any, k: Any, causal: bool) -> Iterator[tuple[slice, slice]]:
