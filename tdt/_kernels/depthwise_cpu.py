@@ -34,8 +34,8 @@ FEW_LAST = (
     6  # channels of a channels-last result, or of its gradient, up to which turning it takes less time than it saves
 )
 SUMMED_LAST = 8  # channels in a group from which on weight gradients of contiguous images are summed channels-last
-# Channels in a group from which on `conv_cpu` is faster for channels-last images, and for weight gradients of those of up to
-# NARROW pixels a row.
+# Channels in a group from which on `conv_cpu` is faster for channels-last images, even if they fill vectors of sixteen, and for
+# weight gradients of those of up to NARROW pixels a row.
 WIDE_LAST, WIDE_LAST_OF_NARROW = 64, 32
 
 
@@ -48,7 +48,7 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
         if groups == 1 and len(w) <= FEW_LAST:
             return _last(conv(contiguous(x), contiguous(w), b, **how))
         narrow = min(w.shape[1], len(w) // groups)
-        out = _pixels.result(x, w, b, **how) if groups > 1 and narrow < WIDE_LAST else None
+        out = _pixels.result(x, w, b, **how) if groups > 1 and _by_pixels(narrow) else None
     else:
         out = _planes.result(x, w, b, **how) if _results_by_rows(w, stride, groups, width) else None
     return conv_cpu.conv(x, w, b, **how) if out is None else out
@@ -82,7 +82,7 @@ def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *
     if output_is_channels_last(y, w):
         if groups == 1 and w.shape[1] <= FEW_CHANNELS:
             return _last(conv_input_grad(contiguous(y), contiguous(w), b, **how))
-        out = _pixels.input_grad(y, w, b, **how) if groups > 1 and narrow < WIDE_LAST else None
+        out = _pixels.input_grad(y, w, b, **how) if groups > 1 and _by_pixels(narrow) else None
     else:
         out = _planes.input_grad(y, w, b, **how) if _by_rows(narrow, size[1] // stride[1]) else None
     return conv_cpu.conv_input_grad(y, w, b, **how) if out is None else out
@@ -98,8 +98,8 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
             return conv_cpu.conv_weight_grad(y, x, **how)
         return _last(conv_weight_grad(contiguous(y), contiguous(x), **how))
     narrow, out = min(x.shape[1], y.shape[1]) // groups, None
-    most = WIDE_LAST if y.shape[3] > NARROW else WIDE_LAST_OF_NARROW
-    if groups > 1 and (last or narrow >= SUMMED_LAST or y.shape[2] > 1) and narrow < most:
+    fast = _by_pixels(narrow) and (narrow < WIDE_LAST_OF_NARROW or y.shape[3] > NARROW)
+    if groups > 1 and (last or narrow >= SUMMED_LAST or y.shape[2] > 1) and fast:
         out = _pixels.weight_grad(y, x, **how)
     if (
         out is None
@@ -119,6 +119,11 @@ def _results_by_rows(w: np.ndarray, stride: tuple, groups: int, width: int) -> b
     if strided_sums and vector_width() < WIDE:
         return False
     return _by_rows(min(w.shape[1], len(w) // groups) * max(stride), width)
+
+
+def _by_pixels(channels: int) -> bool:
+    """Whether `_pixels` is faster for groups of so many channels: few, or those that fill vectors of sixteen."""
+    return channels <= WIDE or (channels < WIDE_LAST and channels % WIDE == 0 and vector_width() == WIDE)
 
 
 def _by_rows(channels: int, width: int) -> bool:
