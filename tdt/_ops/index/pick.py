@@ -157,7 +157,7 @@ def _index_source(name: str, x: Tensor, dim: int, index: Tensor, source: Tensor)
     d = wrap_dim(dim, x._a.ndim)
     vector_index(name, index)
     shape, part = x._a.shape, source._a.shape
-    if part[d : d + 1] == index._a.shape and source.dtype is x.dtype:
+    if len(part) == len(shape) and part[d : d + 1] == index._a.shape and source.dtype is x.dtype:
         if part[:d] == shape[:d] and part[d + 1 :] == shape[d + 1 :]:
             return d
     if source.dtype is not x.dtype:
