@@ -36,6 +36,7 @@ NUMBERS = (bool, int, float, complex, type(None))
 NOTHING: dict[str, Any] = {}
 MOST_SUMS = 1000
 RUNS = 100  # of nodes of a plan, after which the next ones take its short form
+MOST_WRITTEN = 16  # operands of a node whose short form is written
 PLAIN = (list, tuple)  # of what nodes save, unless hooks pack it
 
 
@@ -85,7 +86,7 @@ class BackwardPlan:
 
     def _has_short_form(self, order: list[str]) -> bool:
         """Whether no more belongs to a run than what `_short_form` writes."""
-        if not self.calls or self.widens or self.variadic or self.multiple_outputs:
+        if not self.calls or self.widens or self.multiple_outputs or len(self.names) > MOST_WRITTEN:
             return False
         return not (self.op.recomputed or any(name.startswith("g_") for name in order))
 
@@ -97,8 +98,13 @@ class BackwardPlan:
 
     def _short_form(self, rules: list[Rule], order: list[str], graph: bool) -> Callable[[Node, Any], list | None]:
         """`Node.run` written out for this plan."""
-        count = 4 + len(self.keep)
-        values = {name: f"a{k}" for k, name in enumerate(order[4:count])} | {"g": "g", "xp": "np"}
+        count, places = len(order) - len(self.named), iter(range(len(self.keep)))
+        values = {"g": "g", "xp": "np"}
+        for name in order[4:count]:
+            if name == self.op.variadic and self.fold is not None:
+                values[name] = f"[{', '.join(f'a{next(places)}' for _ in range(self.fold[1]))}]"
+            else:
+                values[name] = f"a{next(places)}"
         values |= {name: f"get_{name}(node, None)" for name in order[count:]}
         scope: dict[str, Any] = {f"get_{name}": get for name, get in zip(order[count:], self.named, strict=True)}
         scope |= {"np": np, "sum_to": sum_to, "Saved": list if self.keep else tuple, "alias": alias, "ndarray": ndarray}
@@ -117,7 +123,10 @@ class BackwardPlan:
         results = ["None"] * len(self.names)
         for k, (function, _, at, needs) in enumerate(self.calls if graph else self.fast_calls):
             scope |= {f"rule{k}": function, f"needs{k}": needs}
-            arguments = ", ".join(f"needs{k}" if p == "needs" else values[p] for p in params[function] or ())
+            values["needs"] = f"needs{k}"
+            if self.variadic and needs is None:
+                values["index"] = str(at - self.op.fixed)
+            arguments = ", ".join(values[p] for p in params[function] or ())
             for i in (at,) if needs is None else at:
                 if i is not None:
                     results[i] = f"r{i}"
