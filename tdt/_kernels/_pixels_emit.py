@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tdt._kernels._plane_taps import Tap
@@ -240,15 +241,17 @@ class InPlace(Values):
             def vector(v: Any) -> None:
                 # The last vector overlaps the one before.
                 channel = self.smaller(self.mul(v, self.width), self.sub(value("target_channels"), self.width))
-                self.prefetch_below(n, row, b, channel)
+                self.below = self.lines_below(n, row, b, channel)
                 self.targets(v, self.builder.shl(channel, self.number(2)), row, b, target, channel)
+                for address in self.below:
+                    self.prefetch(address)
 
             self.loop(0, value("vectors"), 1, vector)
 
         self.loop(0, value("columns"), wide, some_columns)
 
-    def prefetch_below(self, n: Any, row: Any, column: Any, channel: Any) -> None:
-        """Load what the tile below reads beside what this one does, of a vector of channels, into the caches."""
+    def lines_below(self, n: Any, row: Any, column: Any, channel: Any) -> Iterator[Any]:
+        """The addresses of what the tile below reads beside what this one does, of a vector of channels."""
         value, (high, wide) = self.value, self.kind.tile
         line = self.add(self.mul(n, value("height")), self.mul(row, self.down), self.sub(self.lines, value("top")))
         pixel = self.add(self.mul(line, value("width")), self.sub(self.mul(column, self.across), value("left")))
@@ -256,11 +259,13 @@ class InPlace(Values):
         for _ in range(high * self.down):
             at = first
             for _ in range(wide * self.across):
-                self.prefetch(at)
+                yield at
                 at = self.builder.add(at, self.step)
             first = self.builder.add(first, self.mul(value("width"), self.step))
 
     def source(self, start: Any, line: int, column: int) -> Any:
+        for address in itertools.islice(self.below, 1):  # between the products, as not many can be on their way at once
+            self.prefetch(address)
         entry = self.add(self.table, 8 * (line * self.pitch + column))
         return self.builder.add(self.builder.load(self.pointer(entry, self.i64)), start)
 
