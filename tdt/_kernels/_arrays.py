@@ -52,6 +52,8 @@ def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any
     dtype: of the result, for an operand of half precision: that or float32; None: the left operand's.
     """
     if a.__class__ is ndarray and SWITCHES.kernels and (a.ndim > 1 or b.ndim > 1) and a.dtype == b.dtype:
+        if b.ndim == 1 and bias is None and (vector := _vector_product(a, b)) is not None:
+            return vector
         found = _small_products.get(a.dtype)
         if functions := _load_small_products(a.dtype) if found is None else found:
             size = a.size * b.shape[1] if a.ndim == 2 == b.ndim else _multiply_adds(a.shape, b.shape)
