@@ -28,7 +28,7 @@ PAIR_COLUMNS, PAIR_WEIGHTS, PAIR_CELLS, PAIR_WEIGHTS_SPREAD = 16, 1 << 10, 1 << 
 # gradients, in the time of one of float32's: one, one by Winograd's algorithm, turning a number of the images, how many times as
 # much where windows lie apart, how many numbers each grid of these costs, and converting a weight.
 FILLED_WORK, FILLED_INSIDE = 1.75, 2.4
-SUMMED_WORK, WINOGRAD_WORK, TURNED, TURNED_APART, TURNED_GRID, CONVERTED = 0.45, 0.55, 12, 9, 1 << 16, 20
+SUMMED_WORK, WINOGRAD_WORK, TURNED, TURNED_APART, TURNED_GRID, CONVERTED = 0.45, 0.55, 12, 9, 1 << 16, 8
 # Multiply-adds by Winograd's algorithm of a sample, and of a weight gradient: of fewer, as many kernels cost more than they save,
 # and its code takes a fifth of a second to compile.
 # With fewer channels than these the images' transforms take too large a part of the time, with fewer pixels, counted by the share

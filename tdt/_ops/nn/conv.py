@@ -155,8 +155,9 @@ def _reading_bfloat16(op: Any, xp: Any, arrays: tuple, attributes: dict) -> Any:
 
 @functools.lru_cache(256)
 def _blank(shape: tuple[int, ...]) -> np.ndarray:
-    """Zeros in float32, without memory of their own."""
-    return np.broadcast_to(np.float32(0), shape)
+    """A contiguous array of float32 to choose a kernel for, without memory of its own: nobody may read it."""
+    strides = [4 * math.prod(shape[k + 1 :]) for k in range(len(shape))]
+    return np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), shape, strides)
 
 
 FORWARD, INPUT_GRAD = _kernels("conv"), _kernels("conv_input_grad")
