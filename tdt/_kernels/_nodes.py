@@ -153,7 +153,7 @@ class _Finish(BuiltIn):
         """A new tensor around the result."""
         out = self.new("tensor")
         self.fill(out, "tensor._a", self.owned(self.result))
-        self.fill(out, "tensor._st", self.new("storage"))
+        self.fill(out, "tensor._st", self.untracked(self.new("storage")))
         for name in ("_edge", "_view", "_grad"):
             self.fill(out, f"tensor.{name}", self.owned(self.none()))
         return out
@@ -189,7 +189,7 @@ class _Finish(BuiltIn):
         code.choose(
             total == 0,
             lambda: found.set(self.tuple_of()),
-            lambda: found.set(self.created_by("PyList_New", total)),
+            lambda: found.set(self.untracked(self.created_by("PyList_New", total))),
         )
         saved = found.get()
         with code.loop(0, count) as k:
@@ -214,7 +214,7 @@ class _Finish(BuiltIn):
         inference = self.attribute(storage, "inference")
         self.call_void("Py_DecRef", inference)  # True or False
         self.leave_to_python(self.address(inference) != self.object("false"), array, *owned)
-        return self.tuple_of(array, self.owned(storage), self.attribute(storage, "version"))
+        return self.untracked(self.tuple_of(array, self.owned(storage), self.attribute(storage, "version")))
 
     def all_edges(self) -> Value:
         """The tuple of the operands' edges; that of a leaf is (leaf, 0)."""
@@ -326,6 +326,11 @@ class _Finish(BuiltIn):
         """An object with one more reference."""
         self.call_void("Py_IncRef", value)
         return value
+
+    def untracked(self, container: Value) -> Value:
+        """A container that leads to arrays and numbers alone, so to no cycle: the garbage collector need not look at it."""
+        self.call_void("PyObject_GC_UnTrack", container)
+        return container
 
     def new(self, kind: str) -> Value:
         """An object of a class, without attributes."""

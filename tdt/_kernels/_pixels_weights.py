@@ -9,6 +9,8 @@ from typing import Any
 from tdt._kernels._pixels_emit import Pixels
 from tdt._kernels._plane_taps import PIXEL_BUFFER, PIXEL_SUMS, TOGETHER, Tap
 
+LARGE_PLANES = 1 << 16  # floats of a chunk of planes that do not stay in a level-two cache until they are read
+
 
 class Weights(Pixels):
     """Weight gradient. For each number t of a channel in its group there is a vector: of the targets that meet channel t; but of
@@ -42,16 +44,9 @@ class Weights(Pixels):
             first = self.mul(self.first_target, target_size) if self.kind.planes else self.first_target
             gradient = self.at(gradient, first)
 
-            def following(planes: Any, every: Any, many: Any, size: Any, row: Any) -> None:
-                """Load a strip's share of the planes of the next sample's chunk into the caches."""
-                share = self.pieces(self.mul(many, size), self.pieces(value("target_height"), value("tile_rows")))
-                first = self.add(self.mul(every, size), self.mul(self.divided(row, value("tile_rows")), share))
-                self.prefetch_few(self.at(planes, first), share)
-
             def strip(row: Any) -> None:
                 if self.kind.planes:
-                    following(source, value("source_channels"), self.here, size, row)
-                    following(gradient, value("target_channels"), self.target_here, target_size, row)
+                    self.load_ahead(n, begin, end, row, source, gradient)
                 rows = self.smaller(value("tile_rows"), self.sub(value("target_height"), row))
                 filled = self.add(self.mul(self.sub(rows, 1), self.down), self.taps.span[0])
                 first = self.repeated(row)
@@ -64,6 +59,36 @@ class Weights(Pixels):
             self.loop(0, value("target_height"), value("tile_rows"), strip)
 
         self.loop(begin, end, 1, sample)
+
+    def load_ahead(self, n: Any, begin: Any, end: Any, row: Any, source: Any, gradient: Any) -> None:
+        """Load what a strip of the next sample, or chunk, reads of small planes, and the next strip of large ones.
+
+        begin, end: of the samples. source, gradient: the planes of sample n.
+        """
+        value, strips = self.value, self.pieces(self.value("target_height"), self.value("tile_rows"))
+        below = self.add(row, value("tile_rows"))
+        line = self.sub(self.add(self.mul(self.sub(below, 1), self.down), self.taps.span[0]), value("top"))
+        rows = self.mul(value("tile_rows"), self.down)
+        for planes, every, many, height, width, behind, lines in (
+            (source, "source_channels", self.here, "height", "width", line, rows),
+            (gradient, "target_channels", self.target_here, "target_height", "target_width", below, value("tile_rows")),
+        ):
+            size = self.mul(value(height), value(width))
+            chunk, sample = self.mul(many, size), self.mul(value(every), size)
+
+            def next_planes(planes: Any = planes, chunk: Any = chunk, sample: Any = sample) -> None:
+                share = self.pieces(chunk, strips)
+                back = self.sub(chunk, self.mul(self.sub(n, begin), sample))
+                step = self.builder.select(self.less(self.add(n, 1), end), sample, back)
+                first = self.add(step, self.mul(self.divided(row, value("tile_rows")), share))
+                self.prefetch_few(self.at(planes, first), share)
+
+            def next_lines(planes: Any = planes, many: Any = many, size: Any = size, behind: Any = behind,
+                           lines: Any = lines, width: str = width) -> None:  # fmt: skip
+                first, count = self.at(planes, self.mul(behind, value(width))), self.mul(lines, value(width))
+                self.loop(0, many, 1, lambda c: self.prefetch_few(self.at(first, self.mul(c, size)), count))
+
+            self.either(self.less(chunk, LARGE_PLANES), next_planes, next_lines)
 
     def repeated(self, row: Any) -> Any:
         """Move the lines of the buffer that a strip reads like the one before it, and count them."""
