@@ -71,6 +71,8 @@ def _check_window(name: str, kernel: tuple, stride: tuple, padding: tuple, dilat
         if min(numbers) <= 0:
             words = f"max_pool1d() {what} must be greater than zero" if name == "max_pool1d" else words
             raise RuntimeError(f"{words}, but got {min(numbers)}")
+    if max(*kernel, *padding, *dilation, *(stride if name != "max_pool1d" else ())) >= 2**31:
+        raise RuntimeError("value cannot be converted to type int without overflow")
     if min(padding) < 0:
         raise RuntimeError(f"pad must be non-negative, but got pad: {min(padding)}")
     for k, p, d in zip(kernel, padding, dilation, strict=True):

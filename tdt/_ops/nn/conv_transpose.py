@@ -36,6 +36,8 @@ def _output_size(name: str, size: tuple, dtype: Any, weight: tuple, weight_dtype
                            f"output_padding={list(more)}, stride={list(stride)}, dilation={list(dilation)}")  # fmt: skip
     found = tuple((n - 1) * s - 2 * p + d * (k - 1) + m + 1
                   for n, s, p, d, k, m in zip(size[2:], stride, padding, dilation, weight[2:], more, strict=True))  # fmt: skip
+    if max(*found, *stride, *dilation) >= 2**31:  # no memory holds it
+        raise RuntimeError(f"Calculated output size per channel is too large: ({' x '.join(map(str, found))})")
     if min(found) < 1:
         input_size, output_size = (" x ".join(map(str, s)) for s in (size[2:], found))
         raise RuntimeError(f"Given input size per channel: ({input_size}). Calculated output size per channel: ({output_size}). "

@@ -23,14 +23,18 @@ from tdt.autograd._op import Op, finish, op
 __all__ = ["std", "std_mean", "var", "var_mean"]
 
 
+def _divisor(n: int, correction: float) -> float:
+    """What the sum of n squares is divided by; NaN for none."""
+    return max(n - correction, 0.0) if n else math.nan
+
+
 SMALL = 1 << 14  # elements for which double precision throughout takes the least time
 
 
 @op(dtypes=FLOATING_AND_COMPLEX, packed=True)
 def _var(xp: ModuleType, x: Any, *, dim: AllDims = None, correction: float = 1, keepdim: bool = False) -> Any:
     n = count(x.shape, dim)
-    free = n - correction
-    divisor = free if free > 0 else 0.0 if n else math.nan
+    divisor = _divisor(n, correction)
     fast = _kernels.variance("var", x, dim, keepdim, n, divisor)
     if fast is not None:
         return fast
@@ -68,7 +72,7 @@ def _(xp: ModuleType, g: Any, x: Any, dim: AllDims, correction: float, keepdim: 
 @op(dtypes=FLOATING_AND_COMPLEX, packed=True)
 def _std(xp: ModuleType, x: Any, *, dim: AllDims = None, correction: float = 1, keepdim: bool = False) -> Any:
     n = count(x.shape, dim)
-    fast = _kernels.variance("std", x, dim, keepdim, n, max(n - correction, 0.0))
+    fast = _kernels.variance("std", x, dim, keepdim, n, _divisor(n, correction))
     return fast if fast is not None else xp.sqrt(_var.forward(xp, x, dim=dim, correction=correction, keepdim=keepdim))
 
 
