@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from tdt._core.calls import is_empty
+from tdt._core.calls import is_bool, is_empty
 from tdt._core.dtype import bool as bool_dtype
 from tdt._core.dtype import dtype as Dtype
 from tdt._core.dtype import float32, iinfo, int64
@@ -102,7 +102,13 @@ def _left(name: str, input: Tensor, mask: Tensor | None, neutral: float | None =
 
 def _all_dims(dim: Dims, ndim: int) -> tuple[int, ...]:
     """The dimensions to reduce over, in order; all of them for None and ()."""
-    return tuple(range(ndim)) if dim is None or is_empty(dim) else tuple(sorted(wrap_dims(dim, max(ndim, 1)) or ()))
+    dims = _integers(dim)
+    return tuple(range(ndim)) if dims is None or is_empty(dims) else tuple(sorted(wrap_dims(dims, max(ndim, 1)) or ()))
+
+
+def _integers(dim: Any) -> Any:
+    """Dimensions, among which bools count as integers: PyTorch's functions compute them in Python, too."""
+    return int(dim) if dim.__class__ is bool else tuple([int(d) for d in dim]) if is_bool(dim) else dim
 
 
 def _sum_type(input: Tensor, dtype: Dtype | None) -> Dtype:
@@ -227,7 +233,7 @@ def median(
     >>> tdt.masked.median(tdt.tensor([7.0, 5.0, 1.0, 9.0]), mask=tdt.tensor([True, True, True, False]))
     tensor(5.)
     """
-    d, floating = wrap_dim(dim, input.ndim), input.dtype.is_floating_point
+    d, floating = wrap_dim(_integers(dim), input.ndim), input.dtype.is_floating_point
     left = _left("median", input if floating else input.to(float32), mask)
     middle = order.nanmedian(left, d, keepdim)[0]
     if floating:
@@ -347,7 +353,7 @@ def _along(name: str, like: str, reduce_all: Any, doc: str, example: tuple[str, 
     """A function of the elements along one dimension, where what is masked out is as neutral as in `like`."""
 
     def along(input: Tensor, dim: int, *, dtype: Dtype | None = None, mask: Tensor | None = None) -> Tensor:
-        return reduce_all(_left(like, input, mask), wrap_dim(dim, input.ndim), dtype=dtype or input.dtype)
+        return reduce_all(_left(like, input, mask), wrap_dim(_integers(dim), input.ndim), dtype=dtype or input.dtype)
 
     values, result = example
     doc = f"""{doc}

@@ -14,7 +14,7 @@ from tdt._backend import current, on
 from tdt._backend.device import CPU, META, as_device
 from tdt._core import dtype as _dtype
 from tdt._core.aliases import Device, Number
-from tdt._core.calls import front
+from tdt._core.calls import front, integer
 from tdt._core.creation import _finished, _into, _recorded
 from tdt._core.dtype import dtype as Dtype
 from tdt._core.from_data import LARGEST, check_bits, fill_number
@@ -221,7 +221,7 @@ def linspace(
     """
     if dtype is out is device is None and not requires_grad and (make := _spaced(start, end, steps)) is not None:
         return _recorded(_finished(make(), False))
-    (start, end), steps = _ends("linspace", start, end, steps), operator.index(steps)
+    (start, end), steps = _ends("linspace", start, end, steps), integer(steps)
     dtype = out.dtype if dtype is None and out is not None else dtype
     has_complex = isinstance(start, complex) or isinstance(end, complex)
     if dtype is not None and has_complex and not dtype.is_complex:

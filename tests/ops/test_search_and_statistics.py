@@ -90,6 +90,13 @@ AGREE = {
     "unsafe_split_with_sizes": lambda t: t.unsafe_split_with_sizes(t.arange(6).reshape(2, 3), [1, 2], 1),
     "index_put_": lambda t: t.index_put_(t.zeros(3), (t.tensor([0, 0]),), t.ones(2), accumulate=True),
     "unravel_index: outside": lambda t: t.unravel_index(t.tensor([-1, 7]), (2, 3)),
+    "std, var: of nothing": lambda t: [
+        f(t.zeros(3, 0), dim, correction=-2) for f in (t.std, t.var) for dim in (0, 1, None)],
+    "masked: bools among dimensions": lambda t: [
+        t.masked.sum(t.ones(2, 3), True), t.masked.amax(t.ones(2, 3), (False,)), t.masked.median(t.ones(2, 3), False)],
+    "embedding_bag: small integers": lambda t: t.nn.functional.embedding_bag(
+        t.tensor([0, 1], dtype=t.int8), t.ones(3, 2), t.tensor([0])),
+    "chunk: NumPy's small integers": lambda t: t.chunk(t.ones(600), np.uint8(2)),
 }  # fmt: skip
 
 REFUSED = {
@@ -167,6 +174,28 @@ def test_errors_begin_with_pytorchs_message(call):
     assert theirs is not None
     assert error_difference(ours, theirs) is None
     assert first_clause(ours) == first_clause(theirs)
+
+
+REFUSED_IN_OTHER_WORDS = {
+    "index_add: int32": lambda t: t.zeros(3, 2).index_add(0, t.tensor([5], dtype=t.int32), t.ones(1, 2)),
+    "stack: out among its inputs": lambda t: (lambda x: t.stack([x, x], out=x))(t.ones(2)),
+    "embedding_bag: int16": lambda t: t.nn.functional.embedding_bag(t.zeros(1, 2, dtype=t.int16), t.ones(3, 2)),
+    "unfold: a bool": lambda t: t.ones(4).unfold(0, 2, True),
+    "tensor_split: a bool": lambda t: t.tensor_split(t.ones(4), True),
+    "tensor_split: a bool among places": lambda t: t.tensor_split(t.ones(4), (True,)),
+    "linspace: a bool": lambda t: t.linspace(0, 1, True),
+    "max_pool2d: a huge window": lambda t: t.nn.functional.max_pool2d(t.ones(1, 4, 4), 2**62, padding=2**61),
+    "avg_pool2d: a huge stride": lambda t: t.nn.functional.avg_pool2d(t.ones(1, 4, 4), 2, stride=2**62),
+    "conv_transpose1d: a huge stride": lambda t: t.nn.functional.conv_transpose1d(
+        t.ones(1, 2), t.ones(1, 1, 2), stride=2**40),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("call", REFUSED_IN_OTHER_WORDS.values(), ids=REFUSED_IN_OTHER_WORDS)
+def test_errors_are_of_pytorchs_class(call):
+    (_, ours), (_, theirs) = attempt(call, tdt), attempt(call, torch)
+    assert theirs is not None
+    assert type(ours) is type(theirs)
 
 
 @pytest.mark.parametrize("function", ["unique", "unique_consecutive"])

@@ -116,7 +116,7 @@ def _index_add(xp: ModuleType, x: Any, index: Any, src: Any, *, dim: int, alpha:
     if out is None:
         out = x.copy()
     elif out.size < _kernels.SMALL_INDEXED:  # the kernel for others looks at all indices before it writes
-        _check_range(index, out.shape[dim] if out.ndim else 1, RuntimeError if out.ndim > 1 else IndexError)
+        _check_range(index, out.shape[dim] if out.ndim else 1, _range_error(out, index))
     return _added(out, index, src if alpha == 1 else src * wrapped(alpha, src), dim)
 
 
@@ -130,9 +130,14 @@ def _added(out: Any, index: Any, src: Any, dim: int) -> Any:
     target, index = at_least_1d(out), index.reshape(-1)
     src = src.reshape(*target.shape[:dim], len(index), *target.shape[dim + 1 :])
     if not _kernels.placed(target, index, src, dim, "sum"):
-        _check_range(index, target.shape[dim], RuntimeError if target.ndim > 1 else IndexError)
+        _check_range(index, target.shape[dim], _range_error(target, index))
         add_at(target, _index_at(index, dim), src)
     return out
+
+
+def _range_error(x: Any, index: Any) -> type[Exception]:
+    """PyTorch's error of `index_add` for an index out of range."""
+    return RuntimeError if x.ndim > 1 and index.dtype == np.int64 else IndexError
 
 
 _index_add.vjp("x")(lambda g: g)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend, _kernels
-from tdt._core.dtype import SCALAR_NAMES, bfloat16, float16, float32, float64, int32, int64
+from tdt._core.dtype import SCALAR_NAMES, bfloat16, float16, float32, float64, int32, int64, promote_types
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops.nn.embedding import _embedding, check_type, embedding_grad
 from tdt.autograd._arrays import unrecorded
@@ -31,8 +31,8 @@ def embedding_bag(
     """Sum, mean or maximum of the rows of `weight` in each bag of indices; 0 for an empty bag.
 
     Args:
-        indices: int64 or int32.
-        offsets: first index of each bag.
+        indices: integers.
+        offsets: first index of each bag; the type of both together is int64 or int32.
         scale_grad_by_freq: divide the gradient of a row by the number of times it was used.
         mode: 0 sum, 1 mean, 2 maximum.
         sparse: whether the gradient of `weight` is a sparse tensor.
@@ -51,6 +51,9 @@ def embedding_bag(
     tensor([[3.],
             [3.]])
     """
+    if indices.dtype is not offsets.dtype:
+        common = promote_types(indices.dtype, offsets.dtype)
+        indices, offsets = indices.to(common), offsets.to(common)
     _check(weight, indices, offsets, mode, per_sample_weights, padding_idx, include_last_offset)
     xp = _backend.namespace(indices._a)
     at, count = indices._a.astype("int64"), len(offsets) - include_last_offset

@@ -154,7 +154,7 @@ def embedding_bag(
             raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed "
                              f"length sequences. However, found offsets of type {type(offsets)}")  # fmt: skip
         xp, (bags, length) = _backend.namespace(input._a), input.shape
-        offsets, include_last_offset = wrap(xp.arange(bags) * length), False
+        offsets, include_last_offset = wrap((xp.arange(bags) * length).astype(input._a.dtype)), False
         input = input.reshape(-1)
         per_sample_weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
     elif input.ndim != 1:

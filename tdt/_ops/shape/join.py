@@ -265,6 +265,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
     d = wrap_dim(dim, len(first) + 1)
     if out is None:
         return apply(_stack, tuple(tensors), {"dim": d})
+    refuse_shared(out, *[x for x in tensors if x._a.size])
     _castable(out, tensors)
     return finish(_stack, out, *tensors, dim=d)
 

@@ -14,7 +14,7 @@ import numpy as np
 from tdt import _backend
 from tdt._backend.waiting import repeatable
 from tdt._core import dtype as _dtype
-from tdt._core.calls import front, plain_number
+from tdt._core.calls import front, is_bool, plain_number
 from tdt._core.dtype import FLOAT8S, SCALAR_NAMES, int64
 from tdt._core.methods import method
 from tdt._core.mode import relation_read
@@ -195,7 +195,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     >>> tdt.chunk(tdt.arange(5), 2)
     (tensor([0, 1, 2]), tensor([3, 4]))
     """
-    shape = input._a.shape
+    shape, chunks = input._a.shape, plain_number(chunks)
     if not shape:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:
@@ -239,15 +239,15 @@ def tensor_split(input: Tensor, indices_or_sections: int | Sequence[int] | Tenso
                 f"got a tensor with {cuts.ndim} dims"
             )
         cuts = cuts.tolist()
+    if is_bool(cuts) or isinstance(cuts, str):
+        raise TypeError(
+            f"tensor_split() received an invalid combination of arguments - got (Tensor, {type(cuts).__name__})"
+        )
     if isinstance(cuts, int):
         if cuts <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {cuts}")
         big, extra = divmod(n, cuts)
         cuts = [k * big + min(k, extra) for k in range(1, cuts)]
-    if isinstance(cuts, str):
-        raise TypeError(
-            f"tensor_split() received an invalid combination of arguments - got (Tensor, {type(cuts).__name__})"
-        )
     edges = [0, *[int(c) for c in cuts], n]
     return tuple([slice_view(input, spec=(*(ALL_OF,) * d, (a, b, None), ...)) for a, b in itertools.pairwise(edges)])
 

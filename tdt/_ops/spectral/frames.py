@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _backend
+from tdt._core.calls import integer
 from tdt._core.dtype import FLOAT8S, FLOATING_AND_COMPLEX
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
@@ -49,7 +50,7 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
         raise RuntimeError(f"size is {size} but must be >= 0")
     if size > length:
         raise RuntimeError(f"maximum size for tensor at dimension {d} is {length} but size is {size}")
-    if step <= 0:
+    if integer(step) <= 0:
         raise RuntimeError(f"step is {step} but must be > 0")
     return _unfold(input, dim=d, size=size, step=step)
 
