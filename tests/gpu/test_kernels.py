@@ -457,6 +457,21 @@ def test_formulas_of_large_arrays_have_the_bits_of_those_that_are_counted_in_32_
     np.testing.assert_array_equal(*results)
 
 
+@pytest.mark.parametrize(("shape", "dim"), [((5, 10), 1), ((3, 100), -1), ((4, 7, 6), 1), ((2, 1100), 1)])
+@pytest.mark.parametrize("function", [F.softmax, F.log_softmax])
+def test_softmax(function, shape: tuple, dim: int, counted):
+    held_to_float64(lambda x: function(x, dim), numbers(*shape))
+    x = tdt.randn(*shape, device="cuda").requires_grad_()
+    (name,) = launched(counted, lambda: function(x, dim))
+    assert name == ("softmax" if shape[-1] >= 100 else "softmax_apart")
+    g = tdt.ones_like(x)
+    out = function(x, dim)
+    assert launched(counted, lambda: tdt.autograd.grad(out, x, g, retain_graph=True)) == [f"{name}_vjp"]
+    odd = np.tile(np.array([[1, np.inf, 2], [-np.inf] * 3, [np.nan, 1, 2]], "f"), (1, 20 if name == "softmax" else 1))
+    here, there = (function(tdt.tensor(odd, device=device), 1).cpu().numpy() for device in ("cpu", "cuda"))
+    np.testing.assert_array_equal(here, there)
+
+
 @pytest.mark.parametrize("dtype", ["f", "d", "e"])
 def test_kernels_that_read_ahead_have_the_bits_of_those_that_do_not(dtype: str, monkeypatch):
     (x, y), results = (cupy.asarray(numbers(3, 700).astype(dtype)) for _ in range(2)), []

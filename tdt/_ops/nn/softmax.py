@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
+from tdt._backend.waiting import repeatable
 from tdt._core.calls import front
 from tdt._core.dtype import FLOATING, as_dtype, dtype
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
-from tdt._kernels import chosen, enabled, float_columns, float_rows, for_arrays, kernel
+from tdt._kernels import chosen, enabled, float_columns, float_rows, for_arrays, gpu_floats, gpu_kernel, kernel
 from tdt._kernels._formulas import FLOAT32
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
@@ -68,7 +69,7 @@ def _(xp, g, out, dim):
 
 
 def _leave_to_kernels(record: Op) -> None:
-    """Use kernels for the op and for its array-level gradient, for float32.
+    """Use kernels for the op and for its array-level gradient: on the CPU for float32, on a GPU for float64 as well.
 
     The forward selects them itself, so that the op takes the fast path through dispatch.
     """
@@ -78,17 +79,20 @@ def _leave_to_kernels(record: Op) -> None:
         [
             kernel(f"softmax_cpu:{record.name}{end}", float_rows),
             kernel(f"column_softmax_cpu:{record.name}{end}", float_columns),
+            gpu_kernel(f"softmax_gpu:{record.name}{end}", gpu_floats),
         ]
         for end in ("", "_vjp")
     )
 
+    @repeatable
     def value(xp: Any, x: Any, *, dim: int) -> Any:
-        if fast := chosen(values, xp, x, dim=dim):
+        if x.ndim and (fast := chosen(values, xp, x, dim=dim)):
             return fast(x, dim=dim)
         return forward(xp, x, dim=dim)
 
+    @repeatable
     def input_gradient(xp: Any, g: Any, out: Any, dim: int) -> Any:
-        if fast := chosen(slopes, xp, g, out, dim=dim):
+        if out.ndim and (fast := chosen(slopes, xp, g, out, dim=dim)):
             return fast(g, out, dim=dim)
         return gradient(xp, g, out, dim)
 

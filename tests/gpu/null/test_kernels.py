@@ -76,6 +76,8 @@ CALLS = {
     "batch norm of long channels": (lambda x: tdt.nn.BatchNorm2d(3, device="cuda", dtype=x.dtype)(x), (4, 3, 60, 50)),
     "cross-entropy": (lambda x: F.cross_entropy(x, tdt.zeros(len(x), dtype=tdt.int64, device="cuda"), x[0].detach(),
                                                 label_smoothing=0.1), (7, 1500)),
+    "softmax": (lambda x: x.softmax(1).sum() + x.log_softmax(1), (7, 1500)),
+    "softmax of short rows": (lambda x: x.softmax(1).sum() + x.log_softmax(0), (40, 9)),
     "attention": (lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), (2, 3, 1100, 8)),
     "attention with a mask": (lambda x: F.scaled_dot_product_attention(x, x, x, x[0, 0, 0, :1] > 0, 0.5), (2, 3, 70, 8)),
     "attention of wide heads": (lambda x: F.scaled_dot_product_attention(x, x, x), (2, 9, 300)),
