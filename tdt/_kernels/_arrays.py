@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from tdt import _backend
 from tdt._backend.sums import total as _total
 from tdt._backend.waiting import launch_waiting
 from tdt._kernels._conditions import (
@@ -578,6 +579,9 @@ def prepared_pairs(function: Any, x: Any, y: Any) -> Any:
     return _prepared_pairs(function, x, y) if 0 < x.size < LARGE_PAIRS else None
 
 
+_contiguous_on_gpu = lazy("formula_gpu:contiguous")
+
+
 def copied_rows(x: Any) -> Any:
     """A contiguous copy of an array whose rows are contiguous, as `_join.join` makes it; None where it does not."""
     if not SWITCHES.kernels or x.__class__ is not np.ndarray or x.size < LARGE_ROWS or WATCH.trace is not None:
@@ -598,6 +602,9 @@ def contiguous_copy(x: Any) -> Any:
             return out
     if x.__class__ is not np.ndarray:
         launch_waiting()
+        if x.__class__ is _backend.GpuArray and SWITCHES.kernels and not x.flags.c_contiguous:
+            if (found := _contiguous_on_gpu(x)) is not None:
+                return found
     return x.copy() if WATCH.trace is None or x.__class__ is not np.ndarray else watched_copy(x)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tdt import _backend
 from tdt._backend.waiting import launch_waiting, refuse_program, stop_deferring
-from tdt._kernels._registry import SWITCHES
+from tdt._kernels._registry import SWITCHES, lazy
 from tdt._kernels._threads import MANY, THREADS
 
 MOST_READY = 1000  # calls of a formula, of other types or numbers each, whose functions are ready
@@ -49,7 +49,12 @@ def astype(x: Any, dtype: Any) -> Any:
             return result if result.__class__ is np.ndarray else np.asarray(result)
     elif x.__class__ is not np.ndarray:
         launch_waiting()
+        if x.__class__ is _backend.GpuArray and SWITCHES.kernels and (found := _converted_on_gpu(x, dtype)) is not None:
+            return found
     return x.astype(dtype)
+
+
+_converted_on_gpu = lazy("formula_gpu:converted")
 
 
 def from_formula(

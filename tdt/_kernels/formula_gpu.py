@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
-from tdt._backend.waiting import CURRENT
+from tdt._backend.waiting import CURRENT, launch_waiting
 from tdt._kernels import _cuda
 from tdt._kernels._cuda import LETTERS, STORED
 from tdt._kernels.chains_gpu import Formula, Step, prepared
@@ -152,3 +152,28 @@ class _Function:
         operands = range(len(arrays))
         name = "elementwise_" + self.formula.name
         return *prepared(name, [Step(self.formula, operands)], like, [like], arrays), new, shape
+
+
+_COPY = Elementwise("copy", lambda xp, x: x)
+CONVERTED = frozenset(
+    [(a, b) for a in "fdeE" for b in "fdeE" if a != b and "f" in (a, b)]
+)  # letters; others are rounded twice
+
+
+def copied(x: Any, out: Any) -> Any:
+    """`out`, to which the elements of an array are written, in its dtype."""
+    launch_waiting()
+    _COPY([x], {}, out)
+    return out
+
+
+def converted(x: Any, dtype: Any) -> Any:
+    """An array in another dtype, in the order of its dimensions in memory; None for dtypes without a kernel."""
+    if (LETTERS.get(x.dtype), LETTERS.get(dtype)) not in CONVERTED or 0 in x.strides:
+        return None
+    return copied(x, MEMORY.empty_like(x, dtype))
+
+
+def contiguous(x: Any) -> Any:
+    """A contiguous copy of an array; None for dtypes without a kernel."""
+    return copied(x, MEMORY.empty(x.shape, x.dtype)) if LETTERS.get(x.dtype) in ("f", "d") else None

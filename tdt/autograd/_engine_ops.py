@@ -9,8 +9,9 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from tdt import _kernels
+from tdt import _backend, _kernels
 from tdt._backend.layout import in_order
+from tdt._backend.waiting import repeatable
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import FLOAT8S
 from tdt._core.float8 import astype
@@ -38,13 +39,14 @@ BY_NUMPY_ALONE = {(source, target) for source in _COMMON for target in _COMMON}
     sparse_gradients=True,
     sparse_values="all",
 )
+@repeatable
 def _convert(xp, x, *, dtype):
     """Conversion to another dtype: the op that promotion, autocast, `.to` and `.float()` share."""
     source, target = x.dtype, dtype.np
     if (source is FLOAT32 and target in LOWER) or (target is FLOAT32 and source in LOWER):
         out = _kernels.astype(x, target)
     elif (source, target) in BY_NUMPY_ALONE:
-        out = x.astype(target)
+        out = _kernels.astype(x, target) if x.__class__ is _backend.GpuArray else x.astype(target)
     else:
         if source.kind == "c" and dtype.category < _dtype.COMPLEX and dtype.category != _dtype.BOOL:
             x = x.real
@@ -58,6 +60,7 @@ def _(g, x_dtype):
 
 
 @_convert.fast_vjp("x")
+@repeatable
 def _(g, x_dtype):
     return astype(g.real if g.dtype.kind == "c" and x_dtype.kind != "c" else g, x_dtype)
 

@@ -10,6 +10,7 @@ import numpy as np
 from tdt import _backend
 from tdt._backend.device import as_device, device
 from tdt._backend.layout import in_order, is_channels_last
+from tdt._backend.waiting import repeatable
 from tdt._core import dtype as _dtype
 from tdt._core.aliases import Device, Number
 from tdt._core.dtype import FLOAT8S
@@ -61,6 +62,7 @@ def in_format(xp: ModuleType, x: Any, layout: memory_format) -> Any:
 
 
 @op(promote=(), computes=False, same_shape=True, float8=FLOAT8S, sparse_gradients=True)
+@repeatable
 def _clone(xp: ModuleType, x: Any, *, layout: memory_format = preserve_format) -> Any:
     return in_format(xp, x, layout)
 
