@@ -134,6 +134,11 @@ def of_sum(values: Sequence[Any], names: Sequence[str], result: Any) -> Element 
     return _element(lambda xp, a, b: a + b, values, names, result)
 
 
+def of_plus_zero(values: Sequence[Any], names: Sequence[str], result: Any) -> Element | None:
+    """The element of what makes -0 to 0."""
+    return _element(lambda xp, a, zero: a + zero, (*values, 0.0), names, result)
+
+
 def _element(
     formula: Callable[..., Any],
     values: Sequence[Any],

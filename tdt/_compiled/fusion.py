@@ -22,7 +22,7 @@ from tdt._kernels.fused import Layout, fused
 from tdt._kernels.fused_fold import fused_fold
 from tdt._kernels.fused_parts import fused_parts
 
-MOST_OPERANDS, MOST_RESULTS, MOST_STATEMENTS, MOST_OPERATIONS = 24, 8, 48, 600  # of a fused statement
+MOST_OPERANDS, MOST_RESULTS, MOST_STATEMENTS, MOST_OPERATIONS = 24, 8, 24, 300  # of a fused statement
 HELD = 1 << 21  # bytes that are freed at least where a result is computed before another statement reads it
 COSTLY = 8  # operations of an expression that is not computed twice
 
@@ -120,8 +120,17 @@ class Fusion:
                 self._compute(name)
         self._waiting[out] = statement
         if not self._fits(self._chain(out)):
-            for name in element.operands:
-                if name in self._waiting:
+            self._compute_others(out)
+
+    def _compute_others(self, last: str) -> None:
+        """Compute all waiting results that `last`, or a statement after it, reads.
+
+        So the chains of a loop over time are cut at the same place of each turn, or of every few, and one function computes many.
+        """
+        others = self._waiting.keys() - {last}
+        for name in [*self._waiting]:
+            if name in self._waiting and name != last and not self._element(name).is_view:
+                if name in self.stored or self._is_read(name, others):
                     self._compute(name)
 
     def _compute_large(self) -> None:
@@ -197,6 +206,10 @@ class Fusion:
                 ):
                     group, operands = union, self._operands(union)
                     outs.append(other)
+        group = dict.fromkeys(
+            [each for each in self._waiting if each in group]
+        )  # in the program's order, as of other turns
+        operands = self._operands(group)
         if self._moves(group):
             self._append_regions(name, group, operands, outs)
         else:
@@ -263,6 +276,7 @@ class Fusion:
             return
         outs += [name] if name not in outs else []
         outs += self._further(group, outs, values)
+        outs[:] = [each for each in group if each in outs]
         function = None
         if len(group) > 1:
             layouts = self._layouts(group)

@@ -10,7 +10,8 @@ import numpy as np
 
 from tdt import _kernels
 from tdt._compiled import moves
-from tdt._compiled.elements import folding_to, of_rule, of_sum
+from tdt._compiled.elements import folding_to, of_plus_zero, of_rule, of_sum
+from tdt._compiled.parts import TYPES, PartGradient, Parts, joined, plus_zero, views_of_many_parts
 from tdt._compiled.places import Place
 from tdt._compiled.program import Call, Program, Refusal
 from tdt._core.tensor import LEAF, Tensor
@@ -61,11 +62,12 @@ class Walk:
             edge = edge_of(t)
             if edge is not None and edge is not NOWHERE:
                 self._places[t if edge is LEAF else edge] = k
-        self._pending: dict[Any, list[Named | None]] = {}
+        self._pending: dict[Any, list[Any]] = {}
         for edge, g in zip(edges, grads, strict=True):
             if g is not None:
                 self._arrive(edge, g)
         self.order = self._order([*self._pending])
+        self._indices = views_of_many_parts(self.order, self._key)
 
     def _root(self, edge: Any) -> int | None:
         """The place of the root at an edge."""
@@ -79,7 +81,7 @@ class Walk:
     def run(self) -> None:
         """Compute the gradients, which are freed: what the nodes have saved remains."""
         for target in self.order:
-            slots = self._pending.pop(target, None)
+            slots = self._taken(target)
             if slots is None:
                 continue
             if target.__class__ is Node:
@@ -95,7 +97,7 @@ class Walk:
         slots: Any
         found: Any
         for target in self.order:
-            slots = self._pending.pop(target, None)
+            slots = self._taken(target)
             if slots is None:
                 continue
             if target.__class__ is not Node:
@@ -108,7 +110,7 @@ class Walk:
                 found = self._run(target, slots)
             except Refusal as refusal:
                 self._pending[target] = slots
-                waiting = self._pending.items()
+                waiting = [(t, self._taken(t) or []) for t in [*self._pending]]
                 rest = [((t, k), g.array) for t, some in waiting for k, g in enumerate(some) if g is not None]
                 otherwise([edge for edge, _ in rest], [g for _, g in rest], keep, False)
                 return refusal
@@ -172,27 +174,54 @@ class Walk:
         return sorted(places, key=places.__getitem__, reverse=True)
 
     def _arrive(self, edge: Any, g: Named) -> None:
+        """Add a gradient to what is pending where an edge leads to."""
         target = self._key(edge)
         k, count = (edge[1], len(target.outs)) if target.__class__ is Node and target.outs is not None else (0, 1)
         slots = self._pending.setdefault(target, [None] * count)
-        before = slots[k]
-        if before is None:
-            slots[k] = g
+        if g.__class__ is PartGradient:
+            if slots[k].__class__ is not Parts:
+                slots[k] = Parts(slots[k])
+            slots[k].parts.append(g)
             return
+        before = self._joined(slots[k])
+        slots[k] = g if before is None else self._sum(before, g)
+
+    def _taken(self, target: Any) -> list[Named | None] | None:
+        """The gradients that are pending at a target, which is reached now."""
+        slots = self._pending.pop(target, None)
+        return slots and [self._joined(each) for each in slots]
+
+    def _joined(self, pending: Any) -> Named | None:
+        """What is pending, with parts joined."""
+        if pending.__class__ is not Parts:
+            return pending
+        parts = pending.parts
+        (found,) = self._call(joined(parts[0].shape, [p.part for p in parts]), [p.gradient for p in parts], None)
+        if pending.whole is not None:
+            found = self._sum(pending.whole, cast(Named, found))
+        return found if len(parts) == 1 else self._computed(plus_zero, [cast(Named, found)], of_plus_zero)
+
+    def _sum(self, before: Named, g: Named) -> Named:
         total = sum_of(before.array, g.array)
         if total.__class__ is not ndarray:
             raise Refusal("a gradient is sparse")
-        function = _kernels.add if total.ndim else sum_of
-        slots[k] = result = Named(total, self.program.name(total))
-        names = before.name, g.name
-        element = of_sum((before.array, g.array), names, total)
-        self.program.call(function, names, (result.name,), element=element)
+        return self._computed(_kernels.add if total.ndim else sum_of, [before, g], of_sum, total)
 
-    def _run(self, node: Any, slots: list) -> list[Named | None]:
+    def _computed(self, function: Any, operands: list[Named], element_of: Any, found: Any = None) -> Named:
+        """The result of a function of arrays; `element_of` gives its element."""
+        arrays, names = [each.array for each in operands], [each.name for each in operands]
+        found = function(*arrays) if found is None else found
+        result = Named(found, self.program.name(found))
+        self.program.call(function, names, (result.name,), element=element_of(arrays, names, found))
+        return result
+
+    def _run(self, node: Any, slots: list) -> list[Any]:
         """The gradients of a node's operands."""
         back = node.backward_plan
         if node.hooks is not None:
             raise Refusal(f"{node.name()} has hooks")
+        if node in self._indices and slots[0].array.dtype in TYPES:
+            return [PartGradient(slots[0], self._indices[node], node.shapes[0])]
         if node.saved.__class__ not in (list, tuple):
             raise Refusal(f"{node.name()}: what it saves is kept by checkpointing or by hooks")
         saved = self._all_saved(node)

@@ -199,6 +199,53 @@ def test_a_gate_of_parts_is_one_pass_in_each_direction(dim):
     assert len(program.statements) == 2, recording(compiled).source  # the parts, and one pass over them
 
 
+def scanned(x, y):
+    a = x[:, 0] * 1.0
+    for t in range(1, x.shape[1]):
+        a = tdt.where(a > 0, a * x[:, t], -0.0 * x[:, t].detach()) + y[:, t]
+    return (a * -0.0 + x[:, 3],)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        scanned,
+        lambda x, y: (sum(x[:, t] * -y[:, -1 - t].relu() for t in range(x.shape[1])) + (x * y).sum(1),),
+        lambda x, y: (sum(x[0, t, 0] * y[1, t] for t in range(x.shape[1])), x * 2),
+        lambda x, y: (sum((x[:, t : t + 2] * y[:, t : t + 2]).sum() for t in range(11)),),  # which overlap
+    ],
+)
+def test_gradients_of_many_parts_have_the_bits_of_sums_with_zeros(function):
+    tensors = [tdt.zeros(2, 12, 3, requires_grad=True) for _ in range(2)]
+    assert steps(tdt.compile(function, fullgraph=True), tensors) == steps(function, tensors)
+
+
+@portable
+def test_the_gradient_of_many_parts_is_joined_at_once():
+    x = tdt.randn(2, 20, 3, requires_grad=True)
+    compiled = tdt.compile(lambda x: (sum(x[:, t].sin() * t for t in range(20)),), fullgraph=True)
+    steps(compiled, [x])
+    ((backward, _),) = recording(compiled).backwards.values()
+    assert [getattr(function, "__name__", "") for function in _called(backward)].count("join") == 1
+
+
+@portable
+def test_turns_of_a_loop_over_time_share_their_code():
+    def loop(x, y):
+        a = b = y
+        for t in range(24):
+            k = x[t]
+            q = tdt.maximum(b + 1, k)
+            a, b = tdt.exp(b - q) * a + tdt.exp(k - q) * k, q + tdt.sigmoid(a) * 0.5
+        return (a / b,)
+
+    x, y, compiled = tdt.randn(24, 64), tdt.randn(64), tdt.compile(loop, fullgraph=True)
+    for _ in range(3):
+        assert tdt.equal(compiled(x, y)[0], loop(x, y)[0])
+    called = [f for f in _called(recording(compiled).forward) if getattr(f, "__name__", "") == "fused"]
+    assert len(called) > 2 * len({*map(id, called)}), called
+
+
 REDUCTIONS = [
     lambda x: x.sum(-1, keepdim=True), lambda x: x.mean(-1, keepdim=True), lambda x: x.sum(0), lambda x: x.amax(-2, keepdim=True),
     lambda x: x.mean((0, -1), keepdim=True), lambda x: x.sum(), lambda x: x.amin(), lambda x: x.sum((0, 1)),
