@@ -224,6 +224,7 @@ def _checked(name: str, tensors: Any) -> list[Tensor]:
 
 
 @op(broadcasts=False, computes=False, float8=FLOAT8S, sparse_gradients=True)
+@repeatable
 def _stack(xp: ModuleType, *tensors: Any, dim: int) -> Any:
     if xp is np and (small := _kernels.join_arrays(tensors, dim, True)) is not None:
         return small
