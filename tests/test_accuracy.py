@@ -67,3 +67,10 @@ def test_the_gradient_of_a_sum_of_a_large_convolution_reaches_its_bias():
     layer = tdt.nn.Conv2d(1, 3, 2)
     layer(tdt.ones(20, 1, 40, 41)).sum().backward()
     np.testing.assert_array_equal(layer.bias.grad.numpy(), np.full(3, 20 * 39 * 40, np.float32))
+
+
+def test_means_beside_deviations_and_traces_are_rounded_once():
+    x = np.random.default_rng(0).standard_normal((90, 90)).astype(np.float32)
+    for call in (tdt.std_mean, tdt.var_mean):
+        assert call(tdt.from_numpy(x))[1].item() == np.float32(x.mean(dtype=np.float64))
+    assert tdt.trace(tdt.from_numpy(x)).item() == np.float32(x.trace(dtype=np.float64))

@@ -104,6 +104,7 @@ REDUCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "mean": lambda t, x, d: t.mean(x, d),
     "var": lambda t, x, d: t.var(x, d),
     "std": lambda t, x, d: t.std(x, d),
+    "std_mean": lambda t, x, d: t.std_mean(x, d),
     "logsumexp": lambda t, x, d: t.logsumexp(x, tuple(range(x.ndim)) if d is None else d),
     "norm": lambda t, x, d: t.linalg.vector_norm(x, 2, d),
     "norm 1": lambda t, x, d: t.linalg.vector_norm(x, 1, d),

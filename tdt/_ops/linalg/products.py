@@ -466,7 +466,9 @@ def _contracted(a: Tensor, b: Tensor, over_a: tuple[int, ...], over_b: tuple[int
 
 @op(name="trace", dtypes=NUMBERS, autocast="float32")
 def _trace(xp: ModuleType, x: Any) -> Any:
-    return _kernels.total(xp.ascontiguousarray(x.diagonal()), None, "int64" if x.dtype.kind in "biu" else None)
+    exact = x.dtype.kind in "biu"
+    total = _kernels.total(x.diagonal().astype("int64" if exact else np.result_type(x.dtype, np.float64)))
+    return total if exact else total.astype(x.dtype)
 
 
 @_trace.vjp("x")

@@ -10,7 +10,7 @@ import numpy as np
 
 from tdt import _backend, _kernels
 from tdt._core.calls import front
-from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX
+from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX, float32
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import Dims, count, keep, wrap_dims
@@ -106,7 +106,8 @@ _short_var, _short_std = fold_path(_var, float_fold("var"), 1), fold_path(_std, 
 
 def _with_mean(name: str, record: Op, input: Tensor, options: dict[str, Any]) -> tuple[Tensor, Tensor]:
     """(variance or standard deviation, mean), whose nodes show `name`."""
-    mean = _mean(input, dim=options["dim"], keepdim=options["keepdim"])
+    wide = input.double() if input.dtype is float32 else input  # PyTorch's mean beside a variance is rounded once
+    mean = _mean(wide, dim=options["dim"], keepdim=options["keepdim"]).to(input.dtype)
     return label(record(input, **options), name), label(mean, name)
 
 
