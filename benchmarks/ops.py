@@ -24,14 +24,14 @@ below 0.6 are 0.4 %, 1.0 % and 2.0 % of all. What is below 0.6 there, besides wh
 
 - 1,000: bucketize, ones_like and tril_, by a little and not in each run: beside them a call takes one to four microseconds.
 - 100,000: multinomial with replacement, which draws five numbers; tril_ of tall matrices, which writes few; flip of rows of a few
-  numbers; scatter_add_ and index_add_, whose additions wait for each other; solve_triangular is SciPy's.
-- all sizes: the gradient of block_diag is that of several `cat`. Decompositions of matrices of 2 to 32 rows, which are not among
+  numbers; scatter_add_, whose additions wait for each other; solve_triangular is SciPy's.
+- all sizes: decompositions of matrices of 2 to 32 rows, which are not among
   the cases, are at 0.7 to 3; cholesky_ex, qr and lu, several calls of LAPACK and NumPy, at 0.3 to 0.6.
 
-On an AMD EPYC of Zen 5 (one thread, beside other programs; seeds 20771, 71933 and, at 4,000,000 the first 413 lines of an earlier
-state, 60099) they are 1.4 and 1.6, 2.5 and 2.5, 2.2 and 2.2; below 0.6 are 1.2 %, 0.7 % and 1.2 % of all. Those at 100,000:
-index_add_ (0.35), of which the call takes half the time, as of tril_; multinomial with replacement, diagonal, and the gradient of
-block_diag.
+On an AMD EPYC of Zen 5 (one thread, beside other programs; seed 90210, at 4,000,000 the first 673 lines of seed 31337) they are
+1.4 and 1.6, 2.4 and 2.3, 2.3 and 2.0; below 0.6 are 0.6 %, 0.1 % and 1.2 % of all: multinomial with replacement, gammainc,
+diagonal and diagonal_copy; tril_ of tall matrices; copy_ of a transposed matrix, prod, diagonal, and the gradients of views
+that the list below names. argsort and sort of rows of two or three numbers are at 0.5.
 
 Where tdt takes more than PyTorch's time / 0.6 or nearly so there and on a Zen 5 (seeds 50417 and 81649), and why:
 
