@@ -11,7 +11,7 @@ import numpy as np
 from tdt import _kernels
 from tdt._compiled import moves
 from tdt._compiled.elements import folding_to, of_plus_zero, of_rule, of_sum
-from tdt._compiled.parts import TYPES, PartGradient, Parts, joined, plus_zero, views_of_many_parts
+from tdt._compiled.parts import TYPES, PartGradient, Parts, joined, layers, plus_zero, views_of_many_parts
 from tdt._compiled.places import Place
 from tdt._compiled.program import Call, Program, Refusal
 from tdt._core.tensor import LEAF, Tensor
@@ -195,11 +195,11 @@ class Walk:
         """What is pending, with parts joined."""
         if pending.__class__ is not Parts:
             return pending
-        parts = pending.parts
-        (found,) = self._call(joined(parts[0].shape, [p.part for p in parts]), [p.gradient for p in parts], None)
-        if pending.whole is not None:
-            found = self._sum(pending.whole, cast(Named, found))
-        return found if len(parts) == 1 else self._computed(plus_zero, [cast(Named, found)], of_plus_zero)
+        total, groups = pending.whole, layers(pending.parts)
+        for parts in groups:
+            (found,) = self._call(joined(parts[0].shape, [p.part for p in parts]), [p.gradient for p in parts], None)
+            total = found if total is None else self._sum(total, cast(Named, found))
+        return total if len(groups[0]) == 1 else self._computed(plus_zero, [total], of_plus_zero)
 
     def _sum(self, before: Named, g: Named) -> Named:
         total = sum_of(before.array, g.array)

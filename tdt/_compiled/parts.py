@@ -40,7 +40,7 @@ class Parts:
 
 
 def views_of_many_parts(nodes: Iterable[Any], key: Callable[[Any], Any]) -> dict[Any, tuple[Any, ...]]:
-    """The nodes of views of parts of a tensor of which there are many, none with an element of another one; their indices.
+    """The nodes of views of many parts of a tensor, each two the same or without a common element; their indices.
 
     key: of the place that an edge leads to. Few parts are zeros and sums, which become regions of a chain.
     """
@@ -52,9 +52,23 @@ def views_of_many_parts(nodes: Iterable[Any], key: Callable[[Any], Any]) -> dict
     for own in found.values():
         if len(own) > MOST_REGIONS:
             each = {node: node.backward_plan.op.part(**node.attributes) for node in own}
-            if _covered(own[0].shapes[0], [*each.values()]) is not None:
+            different = {repr(index): index for index in each.values()}
+            if len(different) > MOST_REGIONS and _covered(own[0].shapes[0], [*different.values()]) is not None:
                 indices.update(each)
     return indices
+
+
+def layers(parts: Iterable[PartGradient]) -> list[list[PartGradient]]:
+    """The gradients in groups, in each of which a part is once: the first gradients of all, the second ones, …"""
+    found: list[list[PartGradient]] = []
+    times: dict[str, int] = defaultdict(int)
+    for each in parts:
+        name = repr(each.part)
+        if times[name] == len(found):
+            found.append([])
+        found[times[name]].append(each)
+        times[name] += 1
+    return found
 
 
 def joined(shape: tuple[int, ...], indices: Sequence[tuple[Any, ...]]) -> Callable[..., ndarray]:

@@ -212,6 +212,7 @@ def scanned(x, y):
         scanned,
         lambda x, y: (sum(x[:, t] * -y[:, -1 - t].relu() for t in range(x.shape[1])) + (x * y).sum(1),),
         lambda x, y: (sum(x[0, t, 0] * y[1, t] for t in range(x.shape[1])), x * 2),
+        lambda x, y: (sum(x[:, t] * y[:, t] + x[:, t].relu() * x[:, -1 - t] for t in range(x.shape[1])) + y.sum(1),),
         lambda x, y: (sum((x[:, t : t + 2] * y[:, t : t + 2]).sum() for t in range(11)),),  # which overlap
     ],
 )
