@@ -31,7 +31,7 @@ below 0.6 are 0.4 %, 1.0 % and 2.0 % of all. What is below 0.6 there, besides wh
 On an AMD EPYC of Zen 5 (one thread, beside other programs; seed 90210, at 4,000,000 the first 673 lines of seed 31337) they are
 1.4 and 1.6, 2.4 and 2.3, 2.3 and 2.0; below 0.6 are 0.6 %, 0.1 % and 1.2 % of all: multinomial with replacement, gammainc,
 diagonal and diagonal_copy; tril_ of tall matrices; copy_ of a transposed matrix, prod, diagonal, and the gradients of views
-that the list below names. argsort and sort of rows of two or three numbers are at 0.5.
+that the list below names.
 
 Where tdt takes more than PyTorch's time / 0.6 or nearly so there and on a Zen 5 (seeds 50417 and 81649), and why:
 

@@ -7,6 +7,7 @@ branch. Longer rows are sorted by digits. The order is stable, so that it is one
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 from tdt._kernels._code import SIZES, Code, Value, Variable, native
@@ -14,6 +15,7 @@ from tdt._kernels._conditions import LONGEST_ROW
 from tdt._kernels._gufunc import Operand, generalized
 from tdt._kernels._order import INTEGERS, LARGEST, SIGNED_BITS, sort_by_digits
 
+COMPARED = 5  # elements of a row that are compared one with another, each with each
 FEW = 64  # elements of a row whose places are counted
 MOST = LONGEST_ROW  # elements of a row whose keys lie on the stack
 LANES = 8  # keys that are counted at a time
@@ -107,6 +109,17 @@ class Row:
         with code.loop(0, n) as i:
             use(i, code.load("i64", counts, i))
 
+    def compared(self, count: int, use: Callable[[Value, Value], None]) -> None:
+        """`counted` for rows of so many elements, each of which is compared with each."""
+        code, numbers = self.code, [self.code.value(i, "i64") for i in range(count)]
+        keys = [self.key(i) for i in numbers]
+        places = [*numbers]
+        for i, j in itertools.combinations(range(count), 2):
+            later = code.cast(keys[j] < keys[i], "i64")  # whether element i comes after j, which is behind it
+            places[i], places[j] = places[i] + later, places[j] - later
+        for i, place in zip(numbers, places, strict=True):
+            use(i, place)
+
     def none_before(self, start: Value, count: int, i: Value) -> Value:
         """Whether no element among `count` from `start` on comes before element i in order; of side by side elements."""
         code = self.code
@@ -176,7 +189,10 @@ def _sort_row(code: Code, operands: list[Operand], n: Value, letter: str, descen
 def _put_in_order(row: Row, put: Callable[[Value, Value], None]) -> None:
     """`put(i, place)` for each element: its index, and its place in order."""
     code, n = row.code, row.n
-    row.read()
+
+    def several() -> None:
+        row.read()
+        code.choose(n <= FEW, lambda: row.counted(put), many)
 
     def many() -> None:
         if row.packed:
@@ -193,7 +209,13 @@ def _put_in_order(row: Row, put: Callable[[Value, Value], None]) -> None:
         with code.loop(0, n) as k:
             put(code.cast(code.load("i32", places, k), "i64"), k)
 
-    code.choose(n <= FEW, lambda: row.counted(put), many)
+    def begin(count: int) -> None:
+        if count > COMPARED:
+            several()
+        else:
+            code.choose(n == count, lambda: row.compared(count, put), lambda: begin(count + 1))
+
+    begin(2)
 
 
 @generalized("(n)->(n),(n)")
