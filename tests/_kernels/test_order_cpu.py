@@ -89,7 +89,7 @@ def test_the_order_has_equal_bits_for_every_number_of_threads():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shape", [(33,), (65,), (5, 7, 3), (40, 1), (2, 3000)])
+@pytest.mark.parametrize("shape", [(33,), (65,), (5, 7, 3), (40, 1), (40, 2), (40, 3), (40, 5), (2, 3000)])
 def test_small_tensors_are_sorted_as_pytorch_does(dtype: str, shape: tuple[int, ...]):
     torch = require_torch()
     values = (np.random.default_rng(2).standard_normal(shape) * 9).round().astype(dtype)
