@@ -62,8 +62,20 @@ def _square(xp: ModuleType, x: Any, *, out: Any = None) -> Any:
     return xp.multiply(x, x) if out is None else xp.multiply(x, x, out=out)
 
 
+_complex_exp = _kernels.lazy("complex_cpu:exp")
+
+
+def _exp(xp: ModuleType, x: Any, *, out: Any = None) -> Any:
+    if xp is np and x.dtype == np.complex64 and _kernels.enabled() and (found := _complex_exp(x)) is not None:
+        if out is None:
+            return found
+        out[...] = found
+        return out
+    return xp.exp(x) if out is None else xp.exp(x, out=out)
+
+
 @method(in_place=by_op, in_place_function=True)
-@unary_op(ufunc("exp"), formula=True, vjp=lambda g, out: g * out.conj(), fast_vjp=lambda g, out: g * out.conjugate())
+@unary_op(_exp, formula=True, vjp=lambda g, out: g * out.conj(), fast_vjp=lambda g, out: g * out.conjugate())
 def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The exponential function of each element, e^x.
 

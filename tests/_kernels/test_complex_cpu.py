@@ -1,0 +1,35 @@
+"""Functions of complex numbers by generated formulas, against NumPy's."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+import tdt
+
+INF, NAN = float("inf"), float("nan")
+
+
+def test_exponentials_are_as_accurate_as_float32_allows_and_one_value_whatever_the_layout():
+    draw = np.random.default_rng(0)
+    values = (draw.standard_normal(3000) * 20 + 1j * draw.standard_normal(3000) * 1000).astype(np.complex64)
+    found = tdt.exp(tdt.from_numpy(values)).numpy()
+    expected = np.exp(values.astype(np.complex128))
+    assert (np.abs(found - expected) <= 2 * np.finfo(np.float32).eps * np.abs(expected)).all()
+    turned = tdt.exp(tdt.from_numpy(values).view(30, 100).t().contiguous().t())
+    assert turned.stride() == (1, 30) and turned.numpy().tobytes() == found.tobytes()
+    for part in (slice(None, None, 3), slice(7, 8), slice(0, 0)):
+        assert tdt.exp(tdt.from_numpy(values[part].copy())).numpy().tobytes() == found[part].tobytes()
+
+
+def test_exponentials_of_large_and_infinite_numbers_are_those_of_the_c_standard():
+    real = [0.0, -0.0, 87.5, 89.0, 100.0, 150.0, -100.0, -200.0, INF, -INF, NAN]
+    imaginary = [0.0, -0.0, 1.0, -2.0, 1.5707964, 1e30, INF, -INF, NAN]
+    values = np.array([complex(a, b) for a, b in itertools.product(real, imaginary)], np.complex64)
+    found = tdt.exp(tdt.from_numpy(values)).numpy().view(np.float32)
+    with np.errstate(all="ignore"):
+        expected = np.exp(values).view(np.float32)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-44)
+    finite = ~np.isnan(expected)
+    assert (np.signbit(found) == np.signbit(expected))[finite].all()
