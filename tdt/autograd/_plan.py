@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +87,8 @@ def plan_for(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
         plan.function = op.direct
         if op.large is not None and len(key) == 2 and key[0].__class__ is key[1].__class__ and key[0] == key[1]:
             plan.function = _often(plan, op.ufunc, key[0])
+        elif op.large is not None and len(key) == 2 and key[1] is int and key[0].kind in "iu" and not op.to_float:
+            plan.function = _with_integer(op.ufunc, key[0])
         plan.fast_path = plan.direct and op.fast_path and plan.by_rank is None
         if plan.low is not None and op.lower is not None and plan.by_rank is None:
             plan.function, plan.fast_path = for_small_arrays(op.lower, op.defaults), len(key) == 2
@@ -163,6 +166,37 @@ def check_kinds(op: Op, key: tuple) -> None:
         raise TypeError(
             f"{op.name}() received an invalid combination of arguments - got ({kinds}), but at least one must be a Tensor"
         )
+
+
+class Integers(dict):
+    """Arrays of one element, of an integer type, by Python's integers: NumPy takes them sooner than these."""
+
+    def __init__(self, dtype: np.dtype):
+        super().__init__()
+        self.dtype, self.count = dtype, 2 ** (8 * dtype.itemsize)
+
+    def __missing__(self, number: int) -> np.ndarray:
+        """The number reduced modulo 2^bits to the type's range, as in PyTorch."""
+        rest = number % self.count
+        found = np.array(rest - self.count if self.dtype.kind == "i" and rest >= self.count // 2 else rest, self.dtype)
+        found.flags.writeable = False
+        if len(self) < MOST_INTEGERS:
+            self[number] = found
+        return found
+
+
+MOST_INTEGERS = 1000
+integers = functools.cache(Integers)  # of a type
+
+
+def _with_integer(ufunc: str, dtype: np.dtype) -> Any:
+    """NumPy's ufunc of an array and a Python integer."""
+    function, arrays = getattr(np, ufunc), integers(dtype)
+
+    def call(a: Any, b: Any, *out: Any) -> Any:
+        return function(a, arrays[b], *out)
+
+    return call
 
 
 def wrap_scalars(arrays: list) -> list:

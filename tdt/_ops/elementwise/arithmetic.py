@@ -26,6 +26,7 @@ from tdt.autograd._in_place_methods import by_op
 from tdt.autograd._inplace import write
 from tdt.autograd._node_names import by_number, label
 from tdt.autograd._op import Op, finish, op
+from tdt.autograd._plan import integers
 from tdt.autograd._remembered import calls_one_op
 
 __all__ = [
@@ -167,9 +168,7 @@ def wrapped(number: Any, like: Any) -> Any:
     """A Python integer reduced modulo 2^bits to the range of the array's integer type; any other number unchanged."""
     if not isinstance(number, int) or getattr(like, "dtype", None) is None or like.dtype.kind not in "iu":
         return number
-    count = 2 ** (8 * like.itemsize)
-    number %= count
-    return like.dtype.type(number - count if like.dtype.kind == "i" and number >= count // 2 else number)
+    return integers(like.dtype)[int(number)][()]
 
 
 @op(ufunc="multiply", lower=lambda xp, x, y: x * y, wide_scalars=("x", "y"), sparse_gradients=True)

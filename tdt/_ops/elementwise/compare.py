@@ -21,6 +21,7 @@ from tdt._ops.elementwise.arithmetic import wrapped
 from tdt.autograd._in_place_methods import by_op
 from tdt.autograd._op import op
 from tdt.autograd._op_table import OPS
+from tdt.autograd._plan import integers
 
 __all__ = [
     "allclose", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
@@ -35,7 +36,7 @@ def _comparison(name: str) -> Any:
 
     def forward(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
         if y.__class__ is int and x.dtype.kind in "iu":
-            y = wrapped(y, x)
+            y = integers(x.dtype)[y] if xp is np else wrapped(y, x)
         return getattr(xp, name)(x, y) if out is None else getattr(xp, name)(x, y, out=out)
 
     return forward
