@@ -22,7 +22,7 @@ from tdt._kernels.fused import Layout, fused
 from tdt._kernels.fused_fold import fused_fold
 from tdt._kernels.fused_parts import fused_parts
 
-MOST_OPERANDS, MOST_RESULTS, MOST_STATEMENTS, MOST_OPERATIONS = 24, 8, 24, 300  # of a fused statement
+MOST_OPERANDS, MOST_RESULTS, MOST_STATEMENTS, MOST_OPERATIONS = 24, 8, 48, 600  # of a fused statement
 HELD = 1 << 21  # bytes that are freed at least where a result is computed before another statement reads it
 COSTLY = 8  # operations of an expression that is not computed twice
 
