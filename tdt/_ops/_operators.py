@@ -10,7 +10,7 @@ import numpy as np
 from tdt._core.creation import from_numpy
 from tdt._core.methods import rename
 from tdt._core.tensor import Tensor
-from tdt.autograd._dispatch import NO_ATTRIBUTES, apply, binary
+from tdt.autograd._dispatch import binary, number_first
 from tdt.autograd._inplace import write
 from tdt.autograd._node_names import label
 from tdt.autograd._op import Op
@@ -39,7 +39,7 @@ def arithmetic_operator(name: str, record: Op, reflected_node: str = "") -> None
             return NotImplemented
         if name in ("add", "mul"):
             return binary(record, self, other)
-        out = apply(record, (other, self), NO_ATTRIBUTES)
+        out = number_first(record, other, self)
         return label(out, reflected_node) if reflected_node else out
 
     def augmented(self: Tensor, other: Any) -> Any:

@@ -225,6 +225,29 @@ def binary(op: Op, x: Any, y: Any) -> Any:  # noqa: C901  (helper calls cost tim
     return out
 
 
+def number_first(op: Op, number: Any, y: Any) -> Any:
+    """`apply` for a number and a tensor: the fast path of `1 - x` and `1 / x`."""
+    record = state.fast_record
+    if record is None and (not op.autocast or state.inference):
+        record = state.uncast_record
+    b, kind = y._a, number.__class__
+    plan: Any = op.plans.get((kind, b.dtype)) if (kind is float or kind is int) and b.__class__ is ndarray else None
+    usual = plan is not None and plan.fast_path and plan.low is None and plan.function is not None and op.ufuncs is None
+    if not usual or record is None or not b.flags.c_contiguous or (op.large is not None and b.size >= LARGE_ARITHMETIC):
+        return apply(op, (number, y), {})
+    try:
+        result = plan.function(number, b)
+    except OverflowError:  # of an integer that is to be wrapped round
+        return apply(op, (number, y), {})
+    if result.__class__ is not ndarray:  # NumPy's scalar, of a 0-d operand
+        result = _backend.as_array(result)
+    plan = plan if record and op.rules else None
+    out = FINISH["result"](op, plan, (number, y), (number, b), op.defaults, result, None, None)
+    if record is INFERENCE:
+        out._st.inference = True
+    return out
+
+
 def _promoted(op: Op, plan: Plan, record: bool, x: Any, y: Any) -> tuple[Any, Any] | None:
     """The operands of `binary` in the types that `plan` has for them; None if they may be recorded, are large, or of other types.
 
