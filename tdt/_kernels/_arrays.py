@@ -256,6 +256,8 @@ def total(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -
             name = "sum"
         elif x.size < LARGE_FOLD:
             return _total(x, axis, dtype, keepdims)
+        elif kind == "c":
+            return _complex_total(x, axis, dtype, keepdims)
         elif kind in "iub" and dtype is not None and np.dtype(dtype).char in "lq":
             name = "sum" if kind == "i" else "sum_unsigned"
         else:
@@ -266,6 +268,15 @@ def total(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -
     elif x.__class__ is not np.ndarray:
         launch_waiting()
     return _total(x, axis, dtype, keepdims)
+
+
+def _complex_total(x: np.ndarray, axis: Any, dtype: Any, keepdims: bool) -> Any:
+    """The sum of complex numbers, as the sums of their parts."""
+    if dtype is not None and np.dtype(dtype) != x.dtype:
+        return _total(x, axis, dtype, keepdims)
+    axes = range(x.ndim) if axis is None else axis if axis.__class__ is tuple else (axis,)
+    parts = x[..., None].view(x.real.dtype)
+    return total(parts, tuple([d % x.ndim for d in axes]), None, keepdims).view(x.dtype)[..., 0]
 
 
 def zeta(x: Any, q: Any) -> Any:

@@ -33,3 +33,15 @@ def test_exponentials_of_large_and_infinite_numbers_are_those_of_the_c_standard(
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-44)
     finite = ~np.isnan(expected)
     assert (np.signbit(found) == np.signbit(expected))[finite].all()
+
+
+def test_sums_of_many_are_those_of_the_parts_over_any_dimensions():
+    draw = np.random.default_rng(1)
+    values = (draw.standard_normal((70, 80)) + 5 + 1j * draw.standard_normal((70, 80))).astype(np.complex64)
+    x = tdt.from_numpy(values)
+    for dim, keepdim in itertools.product((None, 0, -1, (0, 1)), (False, True)):
+        how = {} if dim is None else {"dim": dim, "keepdim": keepdim}
+        expected = np.sum(values.astype(np.complex128), axis=dim, keepdims=keepdim if how else False)
+        for found in (x.sum(**how), x.t().contiguous().t().sum(**how)):
+            assert found.dtype == tdt.complex64 and found.shape == expected.shape
+            np.testing.assert_allclose(found.numpy(), expected, rtol=3e-7)
