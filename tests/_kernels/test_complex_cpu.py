@@ -39,9 +39,10 @@ def test_sums_of_many_are_those_of_the_parts_over_any_dimensions():
     draw = np.random.default_rng(1)
     values = (draw.standard_normal((70, 80)) + 5 + 1j * draw.standard_normal((70, 80))).astype(np.complex64)
     x = tdt.from_numpy(values)
+    exact = 3e-7 if tdt.backends.kernels.enabled() else 3e-6  # NumPy adds up to 128 rows one by one
     for dim, keepdim in itertools.product((None, 0, -1, (0, 1)), (False, True)):
         how = {} if dim is None else {"dim": dim, "keepdim": keepdim}
         expected = np.sum(values.astype(np.complex128), axis=dim, keepdims=keepdim if how else False)
         for found in (x.sum(**how), x.t().contiguous().t().sum(**how)):
             assert found.dtype == tdt.complex64 and found.shape == expected.shape
-            np.testing.assert_allclose(found.numpy(), expected, rtol=3e-7)
+            np.testing.assert_allclose(found.numpy(), expected, rtol=exact)
