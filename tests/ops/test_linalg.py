@@ -327,6 +327,21 @@ def positive(shape, dtype):
     return (x @ x.conj().swapaxes(-1, -2) + np.diag(np.arange(3.0, shape[-1] + 3))).astype(dtype)
 
 
+@pytest.mark.parametrize("graph", [False, True])
+def test_gradients_of_cholesky_are_pytorchs_off_hermitian_matrices_too(graph):
+    x, weights = positive((2, 4, 4), "complex128"), np.random.default_rng(4).standard_normal((2, 2, 4, 4))
+
+    def gradient(t):
+        matrix = t.from_numpy(x.copy()).requires_grad_()
+        factor = t.linalg.cholesky(matrix)
+        (found,) = t.autograd.grad(
+            (factor * t.from_numpy(weights[0] + 1j * weights[1])).real.sum(), matrix, create_graph=graph
+        )
+        return found.detach().numpy()
+
+    np.testing.assert_allclose(gradient(tdt), gradient(torch), rtol=1e-10, atol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
 @pytest.mark.parametrize("name", DECOMPOSITIONS)
 def test_repeated_calls_give_the_values_and_the_layout_of_the_first(name, dtype):

@@ -262,18 +262,15 @@ def _cholesky(xp: ModuleType, x: Any) -> Any:
 def _(g: tuple, L: Tensor) -> Tensor:
     """Murray, arXiv:1602.07527."""
     phi = (L.mH @ g[0]).tril()
-    half = phi - phi.diagonal(0, -2, -1).diag_embed() / 2
-    symmetric = (half + half.mH) / 2
-    return triangular_right(_solve_triangular(L.mH, symmetric, upper=True), L, upper=False)
+    half = (phi + phi.tril(-1).mH) / 2
+    return triangular_right(_solve_triangular(L.mH, half, upper=True), L, upper=False)
 
 
 @_cholesky.fast_vjp("x")
 def _(xp: ModuleType, g: tuple, L: Any) -> Any:
-    half = _tril.forward(xp, product(xp, adjoint(L), g[0]))
-    place = (..., *[xp.arange(L.shape[-1])] * 2)
-    half[place] = half[place] - half[place] / 2
-    symmetric = (half + adjoint(half)) / 2
-    solved = _solve_triangular.forward(xp, adjoint(L), symmetric, upper=True)
+    phi = _tril.forward(xp, product(xp, adjoint(L), g[0]))
+    half = (phi + adjoint(_tril.forward(xp, phi, diagonal=-1))) / 2
+    solved = _solve_triangular.forward(xp, adjoint(L), half, upper=True)
     return _solve_triangular.forward(xp, L.swapaxes(-2, -1), solved.swapaxes(-2, -1), upper=True).swapaxes(-2, -1)
 
 
