@@ -30,8 +30,8 @@ ndarray = np.ndarray
 def by_op(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
     """The op of this name runs on the tensor's own memory."""
     record = OPS[name]
-    names = tuple(inspect.signature(function).parameters)[1 : len(record.operands)]
-    written = getattr(function, "written", None)
+    signature, written = inspect.signature(function), getattr(function, "written", None)
+    names = tuple(signature.parameters)[1 : len(record.operands)]
 
     def method(input: Tensor, *operands: Any, **attributes: Any) -> Tensor:
         if written is not None and not (attributes and "out" in attributes):
@@ -47,6 +47,8 @@ def by_op(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
             for operand in names[len(operands) :]:  # those that come by name
                 if operand in attributes:
                     operands = (*operands, attributes.pop(operand))
+        if len(operands) != len(names):
+            signature.bind(input, *operands)  # raises TypeError for too few or too many
         if record.tensors_only and operands and not isinstance(operands[0], Tensor):
             check_call()
         return write(record, input, operands, attributes)

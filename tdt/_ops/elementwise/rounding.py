@@ -13,7 +13,7 @@ import numpy as np
 from tdt import _kernels
 from tdt._backend import where
 from tdt._core import dtype as _dtype
-from tdt._core.calls import front
+from tdt._core.calls import front, integer
 from tdt._core.dtype import ALL, FLOAT8_SIGNED, FLOATING, NUMBERS, REAL, REAL_NUMBERS, check_category
 from tdt._core.methods import function_alias, method
 from tdt._core.return_types import return_type
@@ -391,14 +391,16 @@ _rint: Any = _kernels.from_formula("rint", _rounding("rint"), 1, ())[0]
 
 
 @op(dtypes=REAL_NUMBERS, elementwise=True, sparse_values="coalesced", half=True)
-def _round(xp: ModuleType, x: Any, *, decimals: int = 0, out: Any = None) -> Any:
+def _round(xp: ModuleType, x: Any, *, decimals: int | None = None, out: Any = None) -> Any:
     if x.dtype.kind in "iu":
+        if decimals is not None:
+            check_category("round", FLOATING, _dtype.of(x.dtype))
         return x.copy() if out is None else out
-    if decimals == 0:
+    if not decimals:
         return _rint(xp, x) if out is None else _rint(xp, x, out=out)
     if x.dtype in _kernels.LOWER:
         return _kernels.narrow(_round.forward(xp, *_kernels.widen((x,)), decimals=decimals), x.dtype)
-    exponent = builtins.abs(decimals)
+    exponent = builtins.abs(integer(decimals))
     scale = _power_of_ten(exponent, x.dtype) if xp is np else float(_power_of_ten(exponent, np.float64))
     there, back = (xp.multiply, xp.divide) if decimals > 0 else (xp.divide, xp.multiply)
     if out is None:
@@ -407,8 +409,8 @@ def _round(xp: ModuleType, x: Any, *, decimals: int = 0, out: Any = None) -> Any
 
 
 @_kernels.prepares(_round.forward, all_shapes=True)
-def _(x: Any, *, decimals: int, recorded: bool) -> Any:
-    found = _rint.ufunc_for((x,), {}) if decimals == 0 and x.dtype.kind == "f" else None
+def _(x: Any, *, decimals: int | None, recorded: bool) -> Any:
+    found = _rint.ufunc_for((x,), {}) if not decimals and x.dtype.kind == "f" else None
     return found and found[0]
 
 
@@ -434,10 +436,8 @@ def round(input: Tensor, *, decimals: int | None = None, out: Tensor | None = No
     if out is None and decimals is None and input.__class__ is Tensor:
         return unary(_round, input)
     tensor_argument("round", input)
-    if decimals is not None:
-        check_category("round", FLOATING, input.dtype)
     refuse_out(out, input)
-    return finish(_round, out, input, decimals=decimals or 0)
+    return finish(_round, out, input, decimals=decimals)
 
 
 @functools.cache
