@@ -11,7 +11,7 @@ import numpy as np
 from numpy import ndarray
 
 from tdt import _backend, _kernels
-from tdt._core.calls import front
+from tdt._core.calls import front, integer
 from tdt._core.dtype import FLOAT8S, bfloat16, float16, float32, float64, get_default_dtype, int32, int64, uint8
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor, wrap
@@ -114,14 +114,14 @@ def _edge(input: Tensor, diagonal: int = 0) -> tuple[tuple, dict[str, Any]]:
     """The operands behind `input`, and the attributes, of the op of `tril` or `triu`."""
     if len(input._a.shape) < 2:
         raise RuntimeError("tril, triu: input tensor must have at least 2 dimensions")
-    return (), {"diagonal": diagonal}
+    return (), {"diagonal": integer(diagonal)}
 
 
 def _triangle(record: Op, name: str, input: Tensor, diagonal: int, out: Tensor | None) -> Tensor:
     if len(input._a.shape) < 2:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
     refuse_out(out, input)
-    return finish(record, out, input, diagonal=diagonal)
+    return finish(record, out, input, diagonal=integer(diagonal))
 
 
 @method(in_place=by_op_of(_tril, _edge))
