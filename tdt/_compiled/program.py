@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tdt._kernels.fused_fold import Folding
 
 FREED_EARLY = 1 << 15  # bytes; smaller arrays live until the function returns
+STACK = 2048  # words of a part of the stack on which Python has the frames of its functions
 
 
 NAME = re.compile(r"\b[vrg]\d+\b")  # of a value: computed, of a root, of an output's gradient
@@ -186,7 +187,11 @@ class Program:
         source = self.source(parameters, results, takes)
         names = {**self.constants, "__name__": __name__}  # whose warnings of NumPy are filtered
         exec(compile(source, f"<tdt.compile: {title}>", "exec"), names)
-        return names["run"]
+        run, code = names["run"], names["run"].__code__
+        if code.co_nlocals + code.co_stacksize > STACK // 4:
+            # Has a part of its own: near the end of one, each call would get the next part from the system and free it.
+            run.__code__ = code.replace(co_stacksize=code.co_stacksize + STACK)
+        return run
 
     def source(self, parameters: Sequence[str], results: str, takes: bool = False) -> str:
         """The source of that function. All but small arrays are freed after their last use."""
