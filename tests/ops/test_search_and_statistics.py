@@ -192,9 +192,18 @@ REFUSED_IN_OTHER_WORDS = {
     "linspace: a bool": lambda t: t.linspace(0, 1, True),
     "max_pool2d: a huge window": lambda t: t.nn.functional.max_pool2d(t.ones(1, 4, 4), 2**62, padding=2**61),
     "avg_pool2d: a huge stride": lambda t: t.nn.functional.avg_pool2d(t.ones(1, 4, 4), 2, stride=2**62),
+    "conv_transpose1d: a negative output padding": lambda t: t.nn.functional.conv_transpose1d(
+        t.ones(1, 2), t.ones(1, 1, 2), stride=3, output_padding=-1),
     "conv_transpose1d: a huge stride": lambda t: t.nn.functional.conv_transpose1d(
         t.ones(1, 2), t.ones(1, 1, 2), stride=2**40),
 }  # fmt: skip
+
+
+def test_a_stride_longer_than_the_input_leaves_one_window():
+    for conv, nd in ((tdt.conv1d, 1), (tdt.conv2d, 2), (tdt.conv3d, 3)):
+        found = conv(tdt.ones(1, 1, *[4] * nd), tdt.ones(1, 1, *[2] * nd), stride=2**40)
+        assert found.shape == (1, 1, *[1] * nd)
+        assert found.item() == 2**nd
 
 
 @pytest.mark.parametrize("call", REFUSED_IN_OTHER_WORDS.values(), ids=REFUSED_IN_OTHER_WORDS)

@@ -422,8 +422,11 @@ def kinds(x: Tensor, w: Tensor, b: Tensor | None) -> tuple[Any, ...]:
 
 @functools.lru_cache(4096)
 def _check(name: str, size: tuple, dtype: Any, weight: tuple, weight_dtype: Any, bias: tuple | None, bias_dtype: Any,
-           stride: tuple, padding: tuple, dilation: tuple, groups: int) -> None:  # fmt: skip
-    """`check_arguments` of a convolution; arguments that passed once are not checked again."""
+           stride: tuple, padding: tuple, dilation: tuple, groups: int) -> tuple[int, ...]:  # fmt: skip
+    """`check_arguments` of a convolution; arguments that passed once are not checked again.
+
+    Returns: the stride; where it is longer than the padded input, which has one window then, that length.
+    """
     check_arguments(
         name, size, dtype, weight, weight_dtype, bias, bias_dtype, stride, padding, dilation, groups, weight[0]
     )
@@ -437,6 +440,7 @@ def _check(name: str, size: tuple, dtype: Any, weight: tuple, weight_dtype: Any,
     if any(r > n for r, n in zip(extent, full, strict=True)):
         raise RuntimeError(f"Calculated padded input size per channel: ({' x '.join(map(str, full))}). Kernel size: "
                            f"({' x '.join(map(str, extent))}). Kernel size can't be greater than actual input size")  # fmt: skip
+    return tuple(map(min, stride, full))
 
 
 def _conv_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
@@ -473,7 +477,7 @@ def _conv_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | N
     if isinstance(padding, str):
         x, padding = _named_padding(x, weight, padding, stride, dilation)
     padding = tuple_of(padding, nd, "padding")
-    _check(name, *kinds(x, weight, bias), stride, padding, dilation, groups)
+    stride = _check(name, *kinds(x, weight, bias), stride, padding, dilation, groups)
     how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     out = apply(conv, (x, weight, bias), how, None, call if x is argument else None)
     CHECKED.add(key, x, weight, bias, how)

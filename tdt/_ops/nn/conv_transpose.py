@@ -31,6 +31,8 @@ def _output_size(name: str, size: tuple, dtype: Any, weight: tuple, weight_dtype
     if size[1] != weight[0]:
         raise RuntimeError(f"Given transposed=1, weight of size {list(weight)}, expected input{list(size)} to have "
                            f"{weight[0]} channels, but got {size[1]} channels instead")  # fmt: skip
+    if min(more) < 0:
+        raise RuntimeError("negative output_padding is not supported")
     if any(m >= max(s, d) for m, s, d in zip(more, stride, dilation, strict=True)):
         raise RuntimeError("output padding must be smaller than either stride or dilation, but got "
                            f"output_padding={list(more)}, stride={list(stride)}, dilation={list(dilation)}")  # fmt: skip
