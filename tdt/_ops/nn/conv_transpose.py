@@ -78,6 +78,9 @@ def _transpose_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tenso
     stride, padding = tuple_of(stride, nd, "stride"), tuple_of(padding, nd, "padding")
     dilation, more = tuple_of(dilation, nd, "dilation"), tuple_of(output_padding, nd, "output_padding")
     size = _output_size(name, *kinds(y, weight, bias), stride, padding, dilation, groups, more)
+    stride = tuple(
+        [min(s, n + 2 * p) for s, n, p in zip(stride, size, padding, strict=True)]
+    )  # longer ones leave one window
     how = {"size": size, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     out = apply(conv_input_grad, (y, weight, bias), how, None, call if y is argument else None)
     CHECKED.add(key, y, weight, bias, how)
