@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import mmap
 import os
 import re
 import shutil
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +38,7 @@ FLAGS = [
     "-fno-gnu-unique",
 ]
 ABORTED = 1
+BYTES_OF_STACKS = 1024 << 18  # as many and as large ones as the header says
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", tempfile.gettempdir())) / f"tdt-standin-{os.getuid()}"
 # What a pointer of CUDA C may point to.
 POINTS_TO = {"float": "f", "double": "d", "bool": "?", "half_bits": "e", "bfloat_bits": "E", "long long": "q", "int": "i",
@@ -73,7 +76,7 @@ class RawKernel:
 
         def run(held=[getattr(each, "_h", each) for each in args]):  # noqa: B006 - the memory, not the arrays
             pointers = (ctypes.c_void_p * max(len(words), 1))(*[ctypes.addressof(word) for word in words])
-            if function((ctypes.c_uint * 6)(*grid, *threads), pointers) == ABORTED:
+            if function((ctypes.c_uint * 6)(*grid, *threads), pointers, _stacks()) == ABORTED:
                 raise RuntimeError(f"{self.name}: a barrier that not all threads of a block or warp reach")
 
         cuda.get_current_stream().put(run)
@@ -118,6 +121,16 @@ def _word(name, kind, value):
     raise TypeError(f"{name}: an argument for {kind} is {type(value).__name__}")
 
 
+def _stacks():
+    """The address of this thread's memory for the stacks of a block's threads. Only what they use takes memory."""
+    if not hasattr(_own, "stacks"):
+        _own.stacks = mmap.mmap(-1, BYTES_OF_STACKS)
+    return ctypes.addressof(ctypes.c_char.from_buffer(_own.stacks))
+
+
+_own = threading.local()
+
+
 def compiler():
     found = next(filter(None, map(shutil.which, (os.environ.get("CXX", "c++"), "g++", "clang++"))), None)
     if found is None:
@@ -139,13 +152,14 @@ def compiled(code, name):
     text = (
         f"{HEADER}\n{code}\n{HALVES if 'struct half_bits {' in code else ''}"
         f"static void body(void** words) {{ {name}({call}); }}\n"
-        'extern "C" int run(const unsigned int* sizes, void** words) { return run_blocks(body, words, sizes); }\n'
+        'extern "C" int run(const unsigned int* sizes, void** words, char* stacks) {\n'
+        "    return run_blocks(body, words, sizes, stacks);\n}\n"
     )
     path = CACHE / f"{hashlib.sha256((text + ' '.join(FLAGS)).encode()).hexdigest()}.so"
     if not path.exists():
         _compile(text, path)
     function = ctypes.CDLL(str(path)).run
-    function.argtypes, function.restype = [ctypes.c_void_p, ctypes.c_void_p], ctypes.c_int
+    function.argtypes, function.restype = [ctypes.c_void_p] * 3, ctypes.c_int
     return types, function
 
 

@@ -1,6 +1,5 @@
 // CUDA C on a host: the functions that kernels call, and blocks of one thread, or of fibers that change at barriers.
 #include <ucontext.h>
-extern "C" void* malloc(unsigned long);
 struct dim3 { unsigned int x, y, z; };
 static dim3 threadIdx, blockIdx, blockDim, gridDim;
 #define __global__
@@ -38,8 +37,9 @@ static inline void store(half_bits* at, float x);
 
 // Blocks. A fiber stands for a thread; `waits` is 0 where it runs, 1 at a barrier of its warp, 2 at one of its block.
 enum { MOST_THREADS = 1024, STACK = 1 << 18 };
-struct fiber { ucontext_t context; char* stack; int waits; bool done; dim3 id; };
+struct fiber { ucontext_t context; int waits; bool done; dim3 id; };
 static fiber fibers[MOST_THREADS];
+static char* stacks;
 static ucontext_t scheduler;
 static int current_fiber, fiber_count;
 static double slots[MOST_THREADS];
@@ -92,9 +92,8 @@ static bool run_fibers() {
     fiber_count = blockDim.x * blockDim.y * blockDim.z;
     for (int k = 0; k < fiber_count; k++) {
         fiber& f = fibers[k];
-        if (!f.stack) f.stack = (char*)malloc(STACK);
         getcontext(&f.context);
-        f.context.uc_stack.ss_sp = f.stack;
+        f.context.uc_stack.ss_sp = stacks + (unsigned long)k * STACK;
         f.context.uc_stack.ss_size = STACK;
         f.context.uc_link = 0;
         f.waits = 0;
@@ -120,7 +119,9 @@ static bool run_fibers() {
     }
 }
 
-static int run_blocks(void (*body)(void**), void** words, const unsigned int* sizes) {
+// own: memory for the stacks of all fibers, which kernels share.
+static int run_blocks(void (*body)(void**), void** words, const unsigned int* sizes, char* own) {
+    stacks = own;
     gridDim = {sizes[0], sizes[1], sizes[2]};
     blockDim = {sizes[3], sizes[4], sizes[5]};
     body_of_block = body;
