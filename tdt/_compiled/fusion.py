@@ -121,6 +121,9 @@ class Fusion:
         self._waiting[out] = statement
         if not self._fits(self._chain(out)):
             self._compute_others(out)
+            for name in element.operands:  # views are left
+                if name in self._waiting:
+                    self._compute(name)
 
     def _compute_others(self, last: str) -> None:
         """Compute all waiting results that `last`, or a statement after it, reads.
