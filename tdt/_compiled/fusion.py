@@ -209,9 +209,8 @@ class Fusion:
                 ):
                     group, operands = union, self._operands(union)
                     outs.append(other)
-        group = dict.fromkeys(
-            [each for each in self._waiting if each in group]
-        )  # in the program's order, as of other turns
+        # In the program's order, which each turn of a loop has alike.
+        group = dict.fromkeys([each for each in self._waiting if each in group])
         operands = self._operands(group)
         if self._moves(group):
             self._append_regions(name, group, operands, outs)
