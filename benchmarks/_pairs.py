@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-SHORTEST = 1e-3  # seconds that a measurement of `compared` takes, at least
+SHORTEST = 2e-3  # seconds that a measurement of `compared` takes, about
 # Idle threads of PyTorch's look for work for milliseconds, on cores that tdt's need. So measurements by the wall clock begin
 # after a rest in which they fall asleep, and are so long that waking them counts little.
 REST, LONG = 0.02, 0.04
-WARM_UP = 4  # calls before it: the first ones may each compile a part
+WARM_UP = 5  # calls before it: the first ones may each compile a part, the fourth prepares further ones
 
 
 def ratios(ours: Callable[[], float], theirs: Callable[[], float], pairs: int) -> list[float]:
