@@ -47,6 +47,7 @@ CACHED, FEW_TARGETS, FEW_TARGETS_OF_GROUPS = 1 << 18, 512, 64
 CACHED_SUMMED, FEW_WINDOWS = 1 << 19, 256
 ITEMS = 8  # pieces of work that there should at least be
 PIECES = 2  # of a weight gradient's work for each thread, if there are several
+MANY_PIECES = 8  # of a result's work for each thread, from which on it counts little how many more some threads have
 PLAIN = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
 BORDERED = 0.75  # share of pairs of windows and cells inside of the image, below which cells have products of their own
 # Multiply-adds of a cell of the kernel, in all groups and in one, from which on it is worth a product of its own.
@@ -404,10 +405,15 @@ class _Plan(NamedTuple):
         return out
 
 
-@functools.lru_cache(512)
 def _plan(source: tuple, weight: tuple, numbers: tuple, groups: int, forward: bool, last: bool, weights_last: bool,
           exact: bool) -> _Plan:  # fmt: skip
     """The plan for shapes of the source and of the weights; exact: no border is summed."""
+    return _plan_of_threads(source, weight, numbers, groups, forward, last, weights_last, exact, get_num_threads())
+
+
+@functools.lru_cache(512)
+def _plan_of_threads(source: tuple, weight: tuple, numbers: tuple, groups: int, forward: bool, last: bool,
+                     weights_last: bool, exact: bool, threads: int) -> _Plan:  # fmt: skip
     size, result, kernel, *_ = numbers
     sides = (weight[0] // groups, weight[1]) if forward else (weight[1], weight[0] // groups)
     columns, summed = sides
@@ -416,7 +422,7 @@ def _plan(source: tuple, weight: tuple, numbers: tuple, groups: int, forward: bo
     lines = np.ascontiguousarray(table.lines.T if weights_last else table.lines)
     shape = choose_with_edge(columns)
     in_group, cells, channels = -(-columns // shape.columns), math.prod(kernel), columns * groups
-    items, *cut = _pieces(source[0], target, columns, groups, in_group, shape)
+    items, *cut = _pieces(source[0], target, groups, in_group, shape, threads)
     weight_size = math.prod(weight)
     # Each piece packs a block where it uses it, or its panels, or all are packed before.
     lazy = table.whole and (cut[0] == 1 or cut[0] * weight_size <= FEW_WEIGHTS)
@@ -454,19 +460,31 @@ def _padded(b: np.ndarray, groups: int, columns: int) -> np.ndarray:
     return bias
 
 
-@functools.lru_cache(256)
-def _pieces(count: int, size: tuple, columns: int, groups: int, in_group: int, shape: Shape) -> tuple:
+def _pieces(count: int, size: tuple, groups: int, in_group: int, shape: Shape, threads: int) -> tuple:
     """How many pieces of work `_gather` has in all; then what it takes: pieces of all lines, of a line, and of the columns of a
-    group; panels of a piece; lines of a piece, targets of a line; lines in all; depth, height and width of the result."""
+    group; panels of a piece; lines of a piece, targets of a line; lines in all; depth, height and width of the result.
+
+    Which piece a target belongs to does not change its sum, so that several threads may have smaller ones.
+    """
     depth, height, width = three(size, 1)
     across = min(width, ROWS)
-    down = max(1, ROWS // width)
-    lines = count * depth * height
-    along = -(-width // across)
-    pieces = -(-lines // down) * along
-    together = max(1, min(COLUMNS // shape.columns, in_group * pieces * groups // ITEMS, in_group))
-    parts = -(-in_group // together)
-    return pieces * parts * groups, pieces, along, parts, together, down, across, lines, depth, height, width
+    lines, along, most = count * depth * height, -(-width // across), max(1, ROWS // width)
+
+    def cut(down: int) -> tuple:
+        pieces = -(-lines // down) * along
+        together = max(1, min(COLUMNS // shape.columns, in_group * pieces * groups // ITEMS, in_group))
+        parts = -(-in_group // together)
+        return pieces * parts * groups, pieces, along, parts, together, down, across, lines, depth, height, width
+
+    def time(found: tuple) -> float:
+        """Of the thread with most pieces, by lines and panels; reading weights takes an eighth of the largest piece's time."""
+        return -(-found[0] // threads) * found[4] * (found[5] + most / 8)
+
+    largest = cut(most)
+    if threads == 1 or largest[0] >= MANY_PIECES * threads or largest[1] == 1:
+        return largest
+    numbers = range(-(-lines // most), -(-lines // max(1, most // 4)) + 1)
+    return min([cut(-(-lines // n)) for n in numbers], key=time)
 
 
 @functools.lru_cache(256)
