@@ -81,12 +81,13 @@ def _kernels(name: str) -> ByShape:
     of_patches = () if name == "conv_input_grad" else (kernel(f"patches_cpu:{name}", few_windows),)
     overlap = (kernel(f"overlap_cpu:{name}", overlapping_windows),) if name == "conv_input_grad" else ()
     of_depths = () if name == "conv" else (kernel(f"depth_cpu:{name}", few_volume_channels),)
+    of_lines = kernel(f"lines_cpu:{name}", few_line_channels)
+    in_groups = kernel(f"depthwise_cpu:{name}", groups_of_images, lines=True)
     return ByShape(
         (
             CUDNN[name],
             *of_depths,
-            kernel(f"lines_cpu:{name}", few_line_channels),
-            kernel(f"depthwise_cpu:{name}", groups_of_images, lines=True),
+            *((in_groups, of_lines) if name == "conv" else (of_lines, in_groups)),
             kernel(f"pointwise_cpu:{name}", pointwise, lines=True),
             *of_volumes,
             *of_patches,
