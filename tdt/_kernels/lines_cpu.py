@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tdt._kernels import conv_cpu, pointwise_cpu
+from tdt._backend.windows import output_sizes
+from tdt._kernels import conv_cpu, pointwise_cpu, unfold_cpu
 from tdt._kernels._registry import prepares
 from tdt._kernels.conv_cpu import PLAIN, border_counts
 
@@ -17,11 +18,33 @@ from tdt._kernels.conv_cpu import PLAIN, border_counts
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
          groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv` for x (N, C, L), w (O, C, K), b (O,) or None; one group."""
-    patches = _patches(x, w.shape[2], stride[0], padding[0], dilation[0])
+    windows = output_sizes(x.shape[2:], w.shape[2:], stride, padding, dilation)
+    patches = _patches(x, w.shape[2:], windows, stride, padding, dilation)
     out: np.ndarray = pointwise_cpu.conv(patches, w.reshape(len(w), -1, 1, 1), b, **PLAIN)[:, :, 0]
     if any(padding) and border_counts(out, (0, slice(None), 0), w):
         return conv_cpu.conv(x, w, b, stride=stride, padding=padding, dilation=dilation, groups=1)
     return out
+
+
+@prepares(conv)
+def _(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple, groups: int,
+      recorded: bool) -> Callable[..., np.ndarray] | None:  # fmt: skip
+    windows, matrix = output_sizes(x.shape[2:], w.shape[2:], stride, padding, dilation), (len(w), -1)
+    how = {"stride": stride, "padding": padding, "dilation": dilation}
+    if windows == (1,) or not all(a is None or a.flags.c_contiguous for a in (w, b)):
+        return None
+    patches = _prepared_patches(x, w.shape[2:], windows, **how)
+    images = patches and pointwise_cpu.prepared_images(w.reshape(matrix), patches(x), b)
+    if images is None:
+        return None
+
+    def compute(x: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray:
+        out = images(w.reshape(matrix), patches(x), b)
+        if any(padding) and border_counts(out, (0, slice(None), 0), w):
+            return conv_cpu.conv(x, w, b, **how, groups=1)
+        return out
+
+    return compute
 
 
 def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, size: tuple, stride: tuple, padding: tuple,
@@ -50,23 +73,18 @@ def _(y: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, size: tuple, stride
 def _sum_of_cells(parts: np.ndarray, b: np.ndarray | None, size: tuple, stride: tuple, padding: tuple,
                   dilation: tuple) -> np.ndarray:  # fmt: skip
     """What each window has of the pixels under its cells, (N, C, K, windows), added where they lie, (N, C, *size); plus b."""
-    count, few, cells, windows = parts.shape
-    reach = (windows - 1) * stride[0] + (cells - 1) * dilation[0] + 1
-    full = np.zeros((count, few, max(reach, padding[0] + size[0])), np.float32)
-    for k in range(cells):
-        first = k * dilation[0]
-        lines = full[:, :, first : first + (windows - 1) * stride[0] + 1 : stride[0]]
-        np.add(lines, parts[:, :, k], out=lines)
-    inside = full[:, :, padding[0] : padding[0] + size[0]]
-    return np.ascontiguousarray(inside) if b is None else inside + b[:, None]
+    cells = parts[:, :, None, :, None]
+    how = _of_row(kernel=parts.shape[2:3], stride=stride, padding=padding, dilation=dilation)
+    out = unfold_cpu.fold(cells, (1, *size), **how)[:, :, 0]
+    return out if b is None else np.add(out, b[:, None], out=out)
 
 
 def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,
                      groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv_weight_grad` for y (N, O, L'), x (N, C, L); as `conv`."""
-    patches = _patches(x, kernel[0], stride[0], padding[0], dilation[0])
+    patches = _patches(x, kernel, y.shape[2:], stride, padding, dilation)
     image = np.ascontiguousarray(y)[:, :, None]
-    out = pointwise_cpu.conv_weight_grad(image, patches[..., : y.shape[2]], kernel=(1, 1), **PLAIN)
+    out = pointwise_cpu.conv_weight_grad(image, patches, kernel=(1, 1), **PLAIN)
     out = out.reshape(y.shape[1], x.shape[1], *kernel)
     if any(padding) and border_counts(out, (slice(None), 0, 0), y):
         return conv_cpu.conv_weight_grad(
@@ -75,15 +93,46 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
     return out
 
 
-def _patches(x: np.ndarray, cells: int, stride: int, padding: int, dilation: int) -> np.ndarray:
+@prepares(conv_weight_grad)
+def _(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, groups: int,
+      recorded: bool) -> Callable[..., np.ndarray] | None:  # fmt: skip
+    windows, shape = y.shape[2:], (y.shape[1], x.shape[1], *kernel)
+    how = {"stride": stride, "padding": padding, "dilation": dilation}
+    if windows == (1,) or not y.flags.c_contiguous:
+        return None
+    patches = _prepared_patches(x, kernel, windows, **how)
+    sums = patches and pointwise_cpu.prepared_sums(y.shape, patches(x).shape)
+    if sums is None:
+        return None
+
+    def compute(y: np.ndarray, x: np.ndarray) -> np.ndarray:
+        out = sums(y, patches(x)).reshape(shape)
+        if any(padding) and border_counts(out, (slice(None), 0, 0), y):
+            return conv_cpu.conv_weight_grad(y, x, kernel=kernel, **how, groups=1)
+        return out
+
+    return compute
+
+
+def _patches(
+    x: np.ndarray, kernel: tuple, windows: tuple, stride: tuple, padding: tuple, dilation: tuple
+) -> np.ndarray:
     """Lines (N, C, L) as images (N, C · cells, 1, windows) of the cells under each window."""
-    count, channels, length = x.shape
-    windows = (length + 2 * padding - dilation * (cells - 1) - 1) // stride + 1
-    full = x
-    if padding:
-        full = np.zeros((count, channels, length + 2 * padding), np.float32)
-        full[:, :, padding : padding + length] = x
-    out = np.empty((count, channels, cells, windows), np.float32)
-    for k in range(cells):
-        out[:, :, k] = full[:, :, k * dilation :][:, :, : (windows - 1) * stride + 1 : stride]
-    return out.reshape(count, channels * cells, 1, windows)
+    rows = np.ascontiguousarray(x)[:, :, None]
+    how = _of_row(kernel=kernel, stride=stride, padding=padding, dilation=dilation)
+    return unfold_cpu.unfold(rows, (1, *windows), **how).reshape(len(x), -1, 1, *windows)
+
+
+def _prepared_patches(
+    x: np.ndarray, kernel: tuple, windows: tuple, stride: tuple, padding: tuple, dilation: tuple
+) -> Callable[[np.ndarray], np.ndarray] | None:
+    """`_patches`, (N, C · cells, windows), as a function of lines like x; None where several threads compute it."""
+    rows, shape = (*x.shape[:2], 1, x.shape[2]), (len(x), -1, *windows)
+    how = _of_row(kernel=kernel, stride=stride, padding=padding, dilation=dilation)
+    unfold = unfold_cpu.prepared_unfold(x.reshape(rows), (1, *windows), **how) if x.flags.c_contiguous else None
+    return unfold and (lambda x: unfold(x.reshape(rows)).reshape(shape))
+
+
+def _of_row(**how: tuple) -> dict[str, tuple[int, int]]:
+    """Settings of lines as those of images of one row."""
+    return {name: (0 if name == "padding" else 1, *value) for name, value in how.items()}

@@ -205,7 +205,7 @@ def _covered(windows: Sequence[int], kernel: tuple, stride: tuple, size: tuple) 
 def _images(w: np.ndarray, x: np.ndarray, b: np.ndarray | None) -> np.ndarray:
     """w · x[n] for each sample of x (N, K, P), plus b for each row."""
     (count, depth, pixels), rows = x.shape, len(w)
-    if x.size * rows < LARGE or (count * pixels <= FEW_PIXELS and w.size >= MANY_WEIGHTS and not w.flags.c_contiguous):
+    if x.size * rows < LARGE or (not w.flags.c_contiguous and _reads_turned(count * pixels, w.size)):
         out = product(np, w, x)
         return out if b is None else np.add(out, b[:, None], out=out)
     x = watched_contiguous(x)
@@ -216,6 +216,11 @@ def _images(w: np.ndarray, x: np.ndarray, b: np.ndarray | None) -> np.ndarray:
     bias = 0 if b is None else np.ascontiguousarray(b)
     parallel(kernel, blocks, w, x, bias, out, words, grain=grain)
     return out
+
+
+def _reads_turned(pixels: int, weights: int) -> bool:
+    """Whether for so many pixels of all samples transposed weights are read where they lie, and not turned before."""
+    return pixels <= FEW_PIXELS and weights >= MANY_WEIGHTS
 
 
 def prepared_images(
@@ -258,6 +263,33 @@ def _(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padd
     matrix, planes, shape = w.shape[:2], (*x.shape[:2], math.prod(size)), (len(x), len(w), *size)
     images = prepared_images(w.reshape(matrix), x.reshape(planes), b)
     return images and (lambda x, w, b: images(w.reshape(matrix), x.reshape(planes), b).reshape(shape))
+
+
+@prepares(conv_input_grad)
+def _(y: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, size: tuple, stride: tuple, padding: tuple, dilation: tuple,
+      groups: int, recorded: bool) -> Callable[..., np.ndarray] | None:  # fmt: skip
+    if w.shape[2:] != ONE_CELL or b is not None or not (y.flags.c_contiguous and w.flags.c_contiguous):
+        return None
+    if stride != (1, 1) or tuple(size) != y.shape[2:] or size == ONE_PIXEL or output_is_channels_last(y, w):
+        return None
+    matrix, planes, shape = w.shape[:2], (*y.shape[:2], math.prod(size)), (len(y), w.shape[1], *size)
+    if _reads_turned(len(y) * planes[2], w.size):
+        return None
+    images = prepared_images(w.reshape(matrix), y.reshape(planes), None, turned=True)
+    return images and (lambda y, w, b: images(w.reshape(matrix), y.reshape(planes), None).reshape(shape))
+
+
+@prepares(conv_weight_grad)
+def _(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, groups: int,
+      recorded: bool) -> Callable[..., np.ndarray] | None:  # fmt: skip
+    pixels = math.prod(x.shape[2:])
+    if kernel != ONE_CELL or stride != (1, 1) or pixels == 1 or not (y.flags.c_contiguous and x.flags.c_contiguous):
+        return None
+    if y.shape[2:] != x.shape[2:] or output_is_channels_last(y, x):
+        return None
+    rows, columns, shape = (*y.shape[:2], pixels), (*x.shape[:2], pixels), (y.shape[1], x.shape[1], 1, 1)
+    sums = prepared_sums(rows, columns)
+    return sums and (lambda y, x: sums(y.reshape(rows), x.reshape(columns)).reshape(shape))
 
 
 @functools.lru_cache(256)
@@ -349,12 +381,35 @@ def _sums(y: np.ndarray, x: np.ndarray) -> np.ndarray:
         return np.tensordot(y, x, ((0, 2), (0, 2)))
     if min(rows, columns) <= FEW:
         return sums_of_few(y, x) if rows <= columns else sums_of_few(x, y).T
-    if rows >= FEW_ROWS and TURNED * _time(columns, rows) < _time(rows, columns):
+    if _turned(rows, columns):
         return transposed(_sums(x, y), columns, rows).reshape(rows, columns)
     chunks, blocks, grain, words = _plan_of_sums(count, rows, columns, pixels)
     out = np.empty((chunks, rows, columns), np.float32)
     parallel(_summed(), chunks * blocks, y, x, out, words, grain=grain)
     return sum_of(out)
+
+
+def prepared_sums(y: tuple, x: tuple) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
+    """`_sums` as a function of contiguous arrays of these shapes; None where several threads compute it."""
+    (count, rows, pixels), columns = y, x[1]
+    if math.prod(y) * columns < LARGE or min(rows, columns) <= FEW or _turned(rows, columns):
+        return _sums
+    chunks, blocks, grain, words = _plan_of_sums(count, rows, columns, pixels)
+    if not stays_on_caller(chunks * blocks, grain):
+        return None
+    run = _summed().with_last(chunks * blocks, words)
+
+    def compute(y: np.ndarray, x: np.ndarray) -> np.ndarray:
+        out = np.empty((chunks, rows, columns), np.float32)
+        run(y, x, out)
+        return sum_of(out)
+
+    return compute
+
+
+def _turned(rows: int, columns: int) -> bool:
+    """Whether a weight gradient of so many rows is computed transposed."""
+    return rows >= FEW_ROWS and TURNED * _time(columns, rows) < _time(rows, columns)
 
 
 @functools.lru_cache(256)

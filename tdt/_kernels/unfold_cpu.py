@@ -6,6 +6,7 @@ The columns of a plane are (KH, KW, OH, OW). Those that meet at a pixel are adde
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -31,6 +32,23 @@ def unfold(x: np.ndarray, out: Pair, *, kernel: Pair, stride: Pair, padding: Pai
     else:
         _by_pool(_unfold(MOVED[x.itemsize]), planes, x, columns, sizes)
     return columns
+
+
+def prepared_unfold(
+    x: np.ndarray, out: Pair, *, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
+) -> Callable[[np.ndarray], np.ndarray] | None:
+    """`unfold` as a function of contiguous images like x; None where several threads compute it."""
+    shape, dtype = (*x.shape[:2], *kernel, *out), x.dtype
+    if math.prod(shape) >= THREADS.elementwise:
+        return None
+    run = _unfolding(MOVED[x.itemsize], x.shape[0] * x.shape[1], x.shape[2:], out, kernel, stride, padding, dilation)
+
+    def compute(x: np.ndarray) -> np.ndarray:
+        columns = np.empty(shape, dtype)
+        run(x, columns)
+        return columns
+
+    return compute
 
 
 def fold(cells: np.ndarray, size: Pair, *, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair) -> np.ndarray:

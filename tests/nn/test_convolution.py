@@ -144,6 +144,8 @@ PREPARED = {
     "one cell of images": ("conv2d", (2, 32, 8, 9), (24, 32, 1, 1), {}),
     "one pixel": ("conv2d", (3, 24, 1, 1), (10, 24, 1, 1), {}),
     "rows": ("conv1d", (2, 1, 512), (12, 1, 15), {"stride": 2, "padding": 7}),
+    "patches of lines": ("conv1d", (2, 2, 60), (40, 2, 5), {"stride": 2, "padding": 3}),
+    "long patches of lines": ("conv1d", (2, 1, 300), (40, 1, 12), {"padding": 5, "dilation": 2}),
     "depthwise": ("conv2d", (2, 8, 9, 10), (8, 1, 3, 3), {"padding": 1, "groups": 8}),
     "transposed lines": ("conv_transpose1d", (1, 48, 64), (48, 24, 4), {"stride": 2, "padding": 1}),
     "transposed to few channels": ("conv_transpose1d", (2, 24, 256), (24, 1, 4), {"stride": 2, "padding": 1}),
