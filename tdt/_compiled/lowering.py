@@ -14,7 +14,7 @@ import numpy as np
 from tdt._core.calls import TENSOR_TYPES
 from tdt._kernels import chosen_for
 from tdt._kernels._threads import PARALLEL
-from tdt.autograd._dispatch import _compute
+from tdt.autograd._forward import run_forward
 from tdt.autograd._op import Op
 from tdt.autograd._remembered import FAILURES, _Call
 
@@ -96,7 +96,7 @@ def general(op: Op, plan: Any, operands: tuple, arrays: list, attributes: dict) 
     places = [k for k, x in enumerate(operands) if x.__class__ in TENSOR_TYPES]
     constants = [None if x.__class__ in TENSOR_TYPES else x for x in operands]
     if plan.low is not None:
-        compute: Any = lambda *values: _compute(op, np, list(values), attributes, plan.low, None)  # noqa: E731
+        compute: Any = lambda *values: run_forward(op, np, list(values), attributes, plan.low, None)  # noqa: E731
     else:
         kernel = chosen_for(op.kernels, arrays, attributes) if op.kernels else None
         compute = functools.partial(kernel, **attributes) if kernel else functools.partial(op.forward, np, **attributes)
@@ -134,6 +134,6 @@ def in_place(op: Op, plan: Any, operands: tuple, attributes: dict) -> Callable[.
         values = [*constants]
         for place, a in zip(places, tensors[:-1], strict=True):
             values[place] = a
-        _compute(op, np, values, attributes, plan.low, tensors[-1])
+        run_forward(op, np, values, attributes, plan.low, tensors[-1])
 
     return write

@@ -240,6 +240,11 @@ def finisher(classes: dict[str, type], leaf: tuple, numbers: Any, otherwise: Any
     return _finisher(classes, leaf, numbers, otherwise) if SWITCHES.kernels else otherwise
 
 
+def gatherer(classes: dict[str, type]) -> Any:
+    """A function that gathers operands, as `_operands.gatherer` says; None where there is none."""
+    return _gatherer(classes) if SWITCHES.kernels else None
+
+
 def join_of(kind: type, view: type) -> Any:
     """A function that joins small tensors, as `_join.join_of` says; None where there is none."""
     return _join_of(kind, view) if SWITCHES.kernels else None
@@ -527,5 +532,6 @@ _argsort, _ranked = lazy("order_cpu:argsort"), lazy("order_cpu:ranked")
 _row_function, _prepared_fold = lazy("fold_cpu:row_function"), lazy("fold_cpu:prepared_fold")
 for_arrays, _join, _join_of = lazy("_gufunc:for_arrays"), lazy("_join:join"), lazy("_join:join_of")
 _expand, _view_wrapper, _finisher = lazy("_views:expand"), lazy("_views:view_wrapper"), lazy("_nodes:finisher")
+_gatherer = lazy("_operands:gatherer")
 _logsumexp_over = lazy("fold_cpu:logsumexp")
 _fold_over, _variance_over = lazy("fold_cpu:fold"), lazy("fold_cpu:variance")

@@ -1,4 +1,4 @@
-"""The tensor around an op's result, and the node of the graph that records the call, created in machine code.
+"""The tensors around an op's results, and the node of the graph that records the call, created in machine code.
 
 In Python both take longer than an op of a few elements does.
 """
@@ -6,35 +6,16 @@ In Python both take longer than an op of a few elements does.
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from tdt._kernels._builtin import CLASS
-from tdt._kernels._builtin_code import DTYPE, NDIM, SHAPE, BuiltIn, linked_built_in
+from tdt._kernels._builtin_code import DTYPE, NDIM, SHAPE, linked_built_in
 from tdt._kernels._code import Value, Variable
-from tdt._kernels._references import place_of
+from tdt._kernels._objects import ObjectCode, words_of
 
 FINISH = "tdt_finish"
 MOST_OPERANDS = 16
-# Attributes whose places in objects are words of `self`, by the name of the class.
-SLOTS = {
-    "tensor": ("_a", "_st", "_edge", "_view", "_grad"),
-    "view": ("base", "version"),
-    "plan": ("backward_plans",),
-    "backward_plan": ("keep_operands", "keep_outputs", "has_rule", "dtype", "multiple_outputs", "broadcasts", "needs_shapes",
-                      "needs_dtypes"),
-    "node": ("backward_plan", "edges", "saved", "shapes", "dtypes", "attributes", "aux", "number", "hooks", "outs", "call"),
-}  # fmt: skip
-OBJECTS = {"array": np.ndarray, "none": None, "true": True, "false": False, "zero": 0, "tuple": tuple}
-STRINGS = {name: sys.intern(name) for name in ("version", "inference", "shape", "dtype")}
-PASSED = ("tensor", "storage", "node", "leaf", "numbers", "otherwise")
-WORDS = [*OBJECTS, *STRINGS, *PASSED, *(f"{owner}.{name}" for owner, names in SLOTS.items() for name in names)]
-PLACES = {name: place for place, name in enumerate(WORDS)}
 OP, PLAN, OPERANDS, ARRAYS, ATTRIBUTES, RESULT, AUX, CALL = range(8)
-EQUAL = 2  # Python's `Py_EQ`
 
 
 def finisher(
@@ -48,31 +29,24 @@ def finisher(
         numbers: gives each node's number.
         otherwise: takes the calls that the function does not take.
     """
-    places = [place_of(classes[owner], name) for owner, names in SLOTS.items() for name in names]
-    if None in places:
-        return otherwise
-    found = {**classes, "leaf": leaf, "numbers": numbers, "otherwise": otherwise}
-    _alive.append(found)
-    words = [*map(id, (*OBJECTS.values(), *STRINGS.values(), *[found[name] for name in PASSED])), *places]
-    return linked_built_in("finish", FINISH, _Finish, words)
+    words = words_of(classes, {"leaf": leaf, "numbers": numbers, "otherwise": otherwise})
+    return otherwise if words is None else linked_built_in("finish", FINISH, _Finish, words)
 
 
-_alive: list[Any] = []  # whose addresses are in the bytes of built-in functions
-
-
-class _Finish(BuiltIn):
+class _Finish(ObjectCode):
     """The function that finishes a call.
 
     Attributes:
         argument: the arguments.
-        result: the result's array; `out`: the tensor around it; `is_wrapped`: whether that is an argument.
+        several: whether the result is a tuple of them; `count_of_results`: how many there are.
         n, edges, mask: how many operands there are, where their gradients go, 0 for nowhere, and which have one.
         back: the call's backward plan.
+        out: the tensor around the result, or the tuple of them.
     """
 
     argument: list[Value]
-    is_wrapped: Value
-    result: Value
+    several: Value
+    count_of_results: Value
     n: Value
     edges: Value
     mask: Variable
@@ -83,7 +57,7 @@ class _Finish(BuiltIn):
         code = self.code
         self.leave_to_python((self.count != CALL + 1) | (code.cast(self.keywords, "i64") != 0))
         self.argument = [code.load("ptr", self.arguments, k) for k in range(CALL + 1)]
-        self.find_result()
+        self.find_results()
         self.mask, self.edges = code.variable("i64", 0), code.array("i64", MOST_OPERANDS)
         self.leave_to_python(self.class_of(self.argument[OPERANDS]) != self.object("tuple"))
         self.n = code.function("PyTuple_Size", "i64", self.argument[OPERANDS])
@@ -95,22 +69,36 @@ class _Finish(BuiltIn):
         with code.when(self.mask.get() != 0):
             back.set(self.backward_plan())
         self.back = back.get()
-        out = code.variable("ptr", self.argument[RESULT])
-        code.choose(self.is_wrapped, lambda: self.owned(self.argument[RESULT]), lambda: out.set(self.wrapped()))
-        self.out = out.get()
+        self.out = self.wrapped_results()
         with code.when(self.mask.get() != 0):
             self.record()
         self.end(self.out)
 
-    def find_result(self) -> None:
+    def find_results(self) -> None:
         """Leave other results than arrays and tensors around them to Python."""
-        code, result = self.code, self.argument[RESULT]
-        self.is_wrapped = self.class_of(result) == self.object("tensor")
-        array = code.variable("ptr", result)
-        with code.when(self.is_wrapped):
+        code = self.code
+        self.several, count = self.class_of(self.argument[RESULT]) == self.object("tuple"), code.variable("i64", 1)
+        with code.when(self.several):
+            count.set(code.function("PyTuple_Size", "i64", self.argument[RESULT]))
+        self.count_of_results = count.get()
+        self.leave_to_python(self.count_of_results == 0)
+        with code.loop(0, self.count_of_results) as k:
+            self.leave_to_python(self.class_of(self.result_array(k)) != self.object("array"))
+
+    def one_of(self, values: Value, k: Value) -> Value:
+        """Item k of a tuple where there are several results, else what stands in its place."""
+        found = self.code.variable("ptr", values)
+        with self.code.when(self.several):
+            found.set(self.item(values, k))
+        return found.get()
+
+    def result_array(self, k: Value) -> Value:
+        """The array of result k."""
+        result = self.one_of(self.argument[RESULT], k)
+        array = self.code.variable("ptr", result)
+        with self.code.when(self.class_of(result) == self.object("tensor")):
             array.set(self.slot(result, "tensor._a"))
-        self.result = array.get()
-        self.leave_to_python(self.class_of(self.result) != self.object("array"))
+        return array.get()
 
     def find_edges(self) -> None:
         """Find out where the operands' gradients go. A view is left to Python if its edge is outdated or nowhere."""
@@ -128,43 +116,63 @@ class _Finish(BuiltIn):
 
     def check_view(self, x: Value, view: Value, edge: Value) -> None:
         """See `find_edges`."""
-        code = self.code
-        version = self.attribute(self.slot(x, "tensor._st"), "version")
-        known, how = self.slot(view, "view.version"), code.value(EQUAL, "i32")
-        same = code.function("PyObject_RichCompareBool", "i32", version, known, how)
-        self.call_void("Py_DecRef", version)
         base_edge = self.slot(self.slot(view, "view.base"), "tensor._edge")
         nowhere = (self.address(edge) == self.object("none")) & (self.address(base_edge) != self.object("none"))
-        self.leave_to_python((same != 1) | nowhere)
+        self.leave_to_python(self.is_outdated(x, view) | nowhere)
 
     def backward_plan(self) -> Value:
-        """The backward plan for operands with gradients. Python makes it, and finds the first result's dtype."""
+        """The backward plan for operands with gradients. Python makes it, and finds the results' dtypes."""
         code = self.code
         key = code.function("PyLong_FromLongLong", "ptr", self.mask.get())
         back = code.function("PyDict_GetItem", "ptr", self.slot(self.argument[PLAN], "plan.backward_plans"), key)
         self.call_void("Py_DecRef", key)
         self.leave_to_python(self.address(back) == 0)
-        other = self.address(self.slot(back, "backward_plan.dtype")) != self.field("i64", self.result, DTYPE)
-        usual = self.holds(back, "backward_plan.has_rule") & ~self.holds(back, "backward_plan.multiple_outputs")
-        self.leave_to_python(other | ~usual)
+        unusual = self.holds(back, "backward_plan.multiple_outputs") != self.several
+        self.leave_to_python(~self.holds(back, "backward_plan.has_rule") | unusual)
+        dtypes = self.slot(back, "backward_plan.dtypes")
+        self.leave_to_python(code.function("PyTuple_Size", "i64", dtypes) == 0)
+        with code.loop(0, self.count_of_results) as k:
+            expected, dtype = self.dtype_of(dtypes, k), self.field("i64", self.result_array(k), DTYPE)
+            self.leave_to_python((expected != self.object("none")) & (expected != dtype))
         return back
 
-    def wrapped(self) -> Value:
-        """A new tensor around the result."""
+    def dtype_of(self, dtypes: Value, k: Value) -> Value:
+        """The address of the dtype that a backward plan has for result k; that of None if this has no gradient."""
+        last = self.code.function("PyTuple_Size", "i64", dtypes) - 1
+        return self.address(self.item(dtypes, self.code.minimum(k, last)))
+
+    def wrapped_results(self) -> Value:
+        """The tensor around the result, or the tuple of them."""
+        code, out, each = self.code, self.code.variable("ptr", self.none()), self.code.variable("ptr")
+        with code.when(self.several):
+            out.set(self.created_by("PyTuple_New", self.count_of_results))
+        with code.loop(0, self.count_of_results) as k:
+            result = self.one_of(self.argument[RESULT], k)
+            is_wrapped = self.class_of(result) == self.object("tensor")
+            code.choose(is_wrapped, lambda: each.set(self.owned(result)), lambda: each.set(self.wrapped(result)))
+            code.choose(
+                self.several,
+                lambda k=k: code.function("PyTuple_SetItem", "i32", out.get(), k, each.get()),
+                lambda: out.set(each.get()),
+            )
+        return out.get()
+
+    def wrapped(self, array: Value) -> Value:
+        """A new tensor around an array."""
         out = self.new("tensor")
-        self.fill(out, "tensor._a", self.owned(self.result))
+        self.fill(out, "tensor._a", self.owned(array))
         self.fill(out, "tensor._st", self.untracked(self.new("storage")))
         for name in ("_edge", "_view", "_grad"):
             self.fill(out, f"tensor.{name}", self.owned(self.none()))
         return out
 
     def record(self) -> None:
-        """Create the node, and set it as the tensor's place in the graph."""
+        """Create the node, and set it as the place of the tensors in the graph."""
         code, back = self.code, self.back
         node = self.new("node")
         self.fill(node, "node.backward_plan", self.owned(back))
-        for name in ("hooks", "outs"):
-            self.fill(node, f"node.{name}", self.owned(self.none()))
+        self.fill(node, "node.hooks", self.owned(self.none()))
+        self.fill(node, "node.outs", self.kinds())
         for name, place in (("attributes", ATTRIBUTES), ("aux", AUX), ("call", CALL)):
             self.fill(node, f"node.{name}", self.owned(self.argument[place]))
         self.fill(node, "node.saved", self.saved(node))
@@ -174,10 +182,36 @@ class _Finish(BuiltIn):
         self.fill(node, "node.shapes", self.of_arrays(shapes, "shape", lambda: self.tuple_of()))
         dtypes = self.holds(back, "backward_plan.needs_dtypes")
         self.fill(node, "node.dtypes", self.of_arrays(dtypes, "dtype", lambda: self.owned(self.none())))
-        place = code.at("i8", self.out, self.object("tensor._edge"))
-        before = code.load("ptr", place)
-        code.store(self.tuple_of(node, self.owned(self.pointer("zero"))), place)
+        types = self.slot(back, "backward_plan.dtypes")
+        with code.loop(0, self.count_of_results) as k:
+            with code.when(self.dtype_of(types, k) != self.object("none")):
+                self.place(self.one_of(self.out, k), node, k)
+        self.call_void("Py_DecRef", node)
+
+    def place(self, tensor: Value, node: Value, k: Value) -> None:
+        """Set output k of a node as a tensor's place in the graph."""
+        code, place = self.code, self.code.at("i8", tensor, self.object("tensor._edge"))
+        before, number = code.load("ptr", place), self.created_by("PyLong_FromLongLong", k)
+        code.store(self.tuple_of(self.owned(node), number), place)
         self.call_void("Py_DecRef", before)
+
+    def kinds(self) -> Value:
+        """What `tdt.autograd._node.kind_of` gives of each of several results; None of a single one."""
+        code, found = self.code, self.code.variable("ptr", self.none())
+
+        def fill() -> None:
+            found.set(self.untracked(self.created_by("PyList_New", self.count_of_results)))
+            with code.loop(0, self.count_of_results) as k:
+                array = self.result_array(k)
+                values = (
+                    self.attribute(array, "shape"),
+                    self.attribute(array, "dtype"),
+                    self.owned(self.pointer("numpy")),
+                )
+                code.function("PyList_SetItem", "i32", found.get(), k, self.untracked(self.tuple_of(*values)))
+
+        code.choose(self.several, fill, lambda: self.owned(found.get()))
+        return found.get()
 
     def saved(self, node: Value) -> Value:
         """The list of what the node saves: (array, storage, version)."""
@@ -204,7 +238,8 @@ class _Finish(BuiltIn):
             )
             code.function("PyList_SetItem", "i32", saved, k, triple.get())
         with code.loop(count, total) as k:
-            triple = self.tensor_saved(self.out, self.owned(self.result), node, saved, self.out)
+            x = self.one_of(self.out, code.function("PyLong_AsLongLong", "i64", self.item(outputs, k - count)))
+            triple = self.tensor_saved(x, self.owned(self.slot(x, "tensor._a")), node, saved, self.out)
             code.function("PyList_SetItem", "i32", saved, k, triple)
         return saved
 
@@ -268,88 +303,9 @@ class _Finish(BuiltIn):
             self.owned(found.get())
         return found.get()
 
-    # Objects. What is created, and `owned`, is a reference that something has to take.
-
-    def object(self, name: str) -> Value:
-        """The word that `WORDS` names."""
-        return self.word(PLACES[name])
-
-    def pointer(self, name: str) -> Value:
-        """The object that `WORDS` names."""
-        return self.code.cast(self.object(name), "ptr")
-
-    def none(self) -> Value:
-        """None."""
-        return self.pointer("none")
-
-    def address(self, value: Value) -> Value:
-        """An object's address."""
-        return self.code.cast(value, "i64")
-
-    def class_of(self, value: Value) -> Value:
-        """The address of an object's class."""
-        return self.field("i64", value, CLASS)
-
-    def is_tensor(self, value: Value) -> Value:
-        """Whether an object is a tensor, of a subclass too."""
-        code, found = self.code, self.code.variable("i1", self.class_of(value) == self.object("tensor"))
-        with code.when(~found.get()):
-            kind = code.cast(self.class_of(value), "ptr")
-            found.set(code.function("PyType_IsSubtype", "i32", kind, self.pointer("tensor")) != 0)
-        return found.get()
-
-    def slot(self, owner: Value, name: str) -> Value:
-        """An attribute of an object of ours."""
-        return self.field("ptr", owner, self.object(name))
-
-    def holds(self, owner: Value, name: str) -> Value:
-        """Whether such an attribute is True."""
-        return self.address(self.slot(owner, name)) == self.object("true")
-
-    def fill(self, owner: Value, name: str, value: Value) -> None:
-        """Set such an attribute of a new object."""
-        self.code.store(value, self.code.at("i8", owner, self.object(name)))
-
-    def item(self, values: Value, k: Value) -> Value:
-        """An item of a tuple."""
-        return self.code.function("PyTuple_GetItem", "ptr", values, k)
-
     def array(self, k: Value) -> Value:
         """The operand's array or number, owned."""
         return self.code.function("PySequence_GetItem", "ptr", self.argument[ARRAYS], k)
-
-    def attribute(self, owner: Value, name: str) -> Value:
-        """An attribute of an object, owned."""
-        return self.created_by("PyObject_GetAttr", owner, self.pointer(name))
-
-    def owned(self, value: Value) -> Value:
-        """An object with one more reference."""
-        self.call_void("Py_IncRef", value)
-        return value
-
-    def untracked(self, container: Value) -> Value:
-        """A container that leads to arrays and numbers alone, so to no cycle: the garbage collector need not look at it."""
-        self.call_void("PyObject_GC_UnTrack", container)
-        return container
-
-    def new(self, kind: str) -> Value:
-        """An object of a class, without attributes."""
-        return self.created_by("PyType_GenericAlloc", self.pointer(kind), self.code.value(0, "i64"))
-
-    def created_by(self, name: str, *args: Value) -> Value:
-        """What a function of Python's creates. Without memory for it, the function returns with Python's error."""
-        found = self.code.function(name, "ptr", *args)
-        with self.code.when(self.address(found) == 0):
-            self.leave(found)
-        return found
-
-    def tuple_of(self, *values: Value) -> Value:
-        """A tuple that takes the objects."""
-        code = self.code
-        found = self.created_by("PyTuple_New", code.value(len(values), "i64"))
-        for k, value in enumerate(values):
-            code.function("PyTuple_SetItem", "i32", found, code.value(k, "i64"), value)
-        return found
 
     def leave_to_python(self, test: Value, *owned: Value) -> None:
         """Return what Python code does where a test holds, and give up references."""

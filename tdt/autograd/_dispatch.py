@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tdt import _backend
-from tdt._backend.waiting import refuse_program
-from tdt._core.broadcasting import check_broadcast
 from tdt._core.calls import TENSOR_TYPES, as_numbers
 from tdt._core.dtype import dtype, of
 from tdt._core.mode import INFERENCE, state
@@ -26,19 +24,14 @@ from tdt._kernels import (
     LARGE_ARITHMETIC,
     LOWER,
     astype,
-    chosen,
-    chosen_for,
-    chosen_on_gpu,
-    narrow,
-    widen,
 )
 from tdt._kernels._threads import THREADS
+from tdt.autograd._forward import computed_on_gpu, recover, run_forward
 from tdt.autograd._layouts import LayoutCall, call_of, may_repeat
 from tdt.autograd._meta import meta, on_meta
-from tdt.autograd._on_gpu import compute, in_layout
 from tdt.autograd._op_table import OPS
-from tdt.autograd._plan import NUMBER, Plan, plan_for, ranks_of, wrap_scalars
-from tdt.autograd._record import FINISH, edges_of, record_call, repeated
+from tdt.autograd._plan import NUMBER, Plan, plan_for, ranks_of
+from tdt.autograd._record import FINISH, GATHER, edges_of, record_call, repeated
 from tdt.autograd._views import NOWHERE, edge_of, follow
 from tdt.autograd._wrap import WRAPPER, link_view, views, wrap_results
 
@@ -137,7 +130,7 @@ def view_of(op: Op, x: Any, attributes: dict, how: Callable[[Any, Any], Any], ar
     if result.__class__ is tuple:
         if not a.size:
             return apply(op, (x,), attributes)
-        outs = views(op, x, result, attributes)
+        out: Any = views(op, x, result, attributes)
     else:
         out = WRAPPER["view"](
             x, result, (op, attributes, None), None if record else "inference" if record is INFERENCE else "no_grad"
@@ -147,11 +140,7 @@ def view_of(op: Op, x: Any, attributes: dict, how: Callable[[Any, Any], Any], ar
                 return apply(op, (x,), attributes)
             out = alias(result, None)
             link_view(op, x, out, attributes)
-        return out if edge is None else FINISH["result"](op, plan, (x,), (a,), attributes, out, None, None)
-    if edge is not None:
-        edges = ((x, 0) if edge is LEAF else None if edge is NOWHERE else edge,)
-        record_call(op, plan, 1, edges, (x,), (a,), attributes, outs)
-    return outs
+    return out if edge is None else FINISH["result"](op, plan, (x,), (a,), attributes, out, None, None)
 
 
 def _view_elsewhere(op: Op, x: Tensor, attributes: dict, record: bool | None) -> Any:
@@ -214,7 +203,7 @@ def binary(op: Op, x: Any, y: Any) -> Any:  # noqa: C901  (helper calls cost tim
     try:
         result = op.forward(np, a, b) if direct is None else direct(a, *numbers) if numbers else direct(a, b)
     except (ValueError, OverflowError) as error:
-        result = _recover(op, np, [a, b], op.defaults, error, (x, y) if record else ())
+        result = recover(op, np, [a, b], op.defaults, error, (x, y) if record else ())
     if lay is not None and direct.__class__ is not BUILT_IN:
         result = lay(np, result, [a, b])
     if result.__class__ is not ndarray:  # NumPy's scalar, of 0-d operands
@@ -399,7 +388,7 @@ def ufunc_of(op: Op, key: list, arrays: list, attributes: dict) -> tuple:
     return found
 
 
-def apply(op: Op, operands: tuple, attributes: dict, target: Any = None, call: LayoutCall | None = None) -> Any:  # noqa: C901  (one path for every op, each step an option of its record)
+def apply(op: Op, operands: tuple, attributes: dict, target: Any = None, call: LayoutCall | None = None) -> Any:
     """Run `op`: find the plan, compute, wrap the result and record it.
 
     Args:
@@ -422,9 +411,104 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None, call: L
         if state.handler is not None:
             return state.handler(op, operands, attributes, target)
         record = INFERENCE if state.inference else False
+    if target is None and (found := GATHER["operands"](op.plans, operands)) is not None:
+        return _directly(op, record, found[0], found[1], operands, attributes)
+    return _by_plan(op, record, operands, attributes, target, call)
+
+
+def _directly(op: Op, record: bool, plan: Plan, arrays: Any, operands: tuple, attributes: dict) -> Any:
+    """`apply` for a plan that is `direct`, on NumPy's arrays."""
+    if len(attributes) < len(op.attributes):
+        attributes = {**op.defaults, **attributes} if attributes else op.defaults
+    try:
+        result = op.forward(np, *arrays, **attributes)
+    except (ValueError, OverflowError) as error:
+        result = recover(op, np, [*arrays], attributes, error)
+    if op.lay is not None:
+        result = op.lay(np, result, arrays)
+    if op.view:
+        outs = wrap_results(op, result if result.__class__ is tuple else (result,), operands, attributes)
+        result = outs if result.__class__ is tuple else outs[0]
+    return finished(op, record, plan, operands, arrays, attributes, result)
+
+
+def finished(
+    op: Op,
+    record: bool,
+    plan: Plan | None,
+    operands: tuple,
+    arrays: Any,
+    attributes: dict,
+    result: Any,
+    aux: Any = None,
+) -> Any:
+    """The tensors around what was computed of NumPy's arrays, or the views; recorded if `record`, marked in inference mode."""
+    out = FINISH["result"](op, plan if record and op.rules else None, operands, arrays, attributes, result, aux, None)
+    if record is INFERENCE and not op.view:
+        for each in out if out.__class__ is tuple else (out,):
+            each._st.inference = True
+    return out
+
+
+def _by_plan(  # noqa: C901  (one path for every op, each step an option of its record)
+    op: Op, record: bool, operands: tuple, attributes: dict, target: Any, call: LayoutCall | None
+) -> Any:
+    """`apply` for all operands."""
+    arrays, types, recorded, viewed, xp = _gathered(operands)
+    if recorded and xp is None and ndarray in map(type, arrays):
+        operands, arrays = _moved_numbers(operands, arrays)
+    recorded = recorded and bool(record and op.rules)
+    if recorded and viewed:
+        follow(*operands)
+    if call is None and xp is None and target is None:
+        call = call_of(op, operands, attributes)[0]
+    if call is not None or (xp is None and _are_on_the_gpu(arrays)):
+        xp = _backend.gpu()
+    elif xp is None:
+        if _backend.several_gpus() and (gpu := _backend.elsewhere(arrays)) is not None:
+            with gpu:
+                return apply(op, operands, attributes, target)
+        if other := _of_other_kind(op, arrays):
+            return other(op, operands, attributes)
+    plan = op.plans.get(types)
+    if plan is None or plan.by_rank is not None or xp is None:
+        xp, plan = plan_for(op, types, arrays)
+    if plan.casts is not None:
+        return apply(op, _cast(operands, plan.casts), attributes, target if plan.casts[0] is None else None)
+    if xp is np and plan.direct and target is None:
+        return _directly(op, record, plan, arrays, operands, attributes)
+    if len(attributes) < len(op.attributes):
+        attributes = {**op.defaults, **attributes} if attributes else op.defaults
+    aux = None
+    if xp is np:
+        result = run_forward(op, xp, arrays, attributes, plan.low, target)
+    else:
+        if call is not None:
+            call.plan, call.attributes = plan, attributes
+        if call is not None and not op.view and call.forward.takes_notes():
+            noted = partial(computed_on_gpu, op, plan, xp, arrays, attributes, target)
+            result = call.forward.noted(noted, arrays)
+        else:
+            result = computed_on_gpu(op, plan, xp, arrays, attributes, target)
+    if op.aux:
+        result, *aux = result
+    if op.lay is not None and target is None and xp is np:
+        result = op.lay(xp, result, arrays)
+    if xp is np and not op.view:
+        return finished(op, record, plan if recorded else None, operands, arrays, attributes, result, aux)
+    outs = wrap_results(op, result if result.__class__ is tuple else (result,), operands, attributes)
+    if recorded:
+        edges, mask, nowhere = edges_of(operands)
+        if mask:
+            record_call(op, plan, mask, edges, operands, arrays, attributes, outs, nowhere, aux, call)
+    return outs if result.__class__ is tuple else outs[0]
+
+
+def _gathered(operands: tuple) -> tuple[list, tuple, bool, bool, Any]:
+    """The operands' arrays and types, whether one may require a gradient, whether one is a view, NumPy if all arrays are its."""
     arrays: list[Any] = []
     types: list[Any] = []
-    recorded, viewed, aux = False, False, None
+    recorded, viewed = False, False
     xp: Any = np
     for x in operands:
         if isinstance(x, Tensor):
@@ -441,55 +525,7 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None, call: L
         else:
             arrays.append(x)
             types.append(x.__class__)
-    if recorded and xp is None and ndarray in map(type, arrays):
-        operands, arrays = _moved_numbers(operands, arrays)
-    recorded = recorded and bool(record and op.rules)
-    if recorded and viewed:
-        follow(*operands)
-    if call is None and xp is None and target is None:
-        call = call_of(op, operands, attributes)[0]
-    if call is not None or (xp is None and _are_on_the_gpu(arrays)):
-        xp = _backend.gpu()
-    elif xp is None:
-        if _backend.several_gpus() and (gpu := _backend.elsewhere(arrays)) is not None:
-            with gpu:
-                return apply(op, operands, attributes, target)
-        if other := _of_other_kind(op, arrays):
-            return other(op, operands, attributes)
-    plan = op.plans.get(key := tuple(types))
-    if plan is None or plan.by_rank is not None or xp is None:
-        xp, plan = plan_for(op, key, arrays)
-    if plan.casts is not None:
-        return apply(op, _cast(operands, plan.casts), attributes, target if plan.casts[0] is None else None)
-    if len(attributes) < len(op.attributes):
-        attributes = {**op.defaults, **attributes} if attributes else op.defaults
-    if xp is not np:
-        if call is not None:
-            call.plan, call.attributes = plan, attributes
-        if call is not None and not op.view and call.forward.takes_notes():
-            noted = partial(_computed_on_gpu, op, plan, xp, arrays, attributes, target)
-            result = call.forward.noted(noted, arrays)
-        else:
-            result = _computed_on_gpu(op, plan, xp, arrays, attributes, target)
-    elif plan.direct and target is None:
-        try:
-            result = op.forward(xp, *arrays, **attributes)
-        except (ValueError, OverflowError) as error:
-            result = _recover(op, xp, arrays, attributes, error)
-    else:
-        result = _compute(op, xp, arrays, attributes, plan.low, target)
-    if op.aux:
-        result, *aux = result
-    if op.lay is not None and target is None and xp is np:
-        result = op.lay(xp, result, arrays)
-    if result.__class__ is ndarray and not op.view and record is not INFERENCE:
-        return FINISH["result"](op, plan if recorded else None, operands, arrays, attributes, result, aux, None)
-    outs = wrap_results(op, result if result.__class__ is tuple else (result,), operands, attributes)
-    if recorded:
-        edges, mask, nowhere = edges_of(operands)
-        if mask:
-            record_call(op, plan, mask, edges, operands, arrays, attributes, outs, nowhere, aux, call)
-    return outs if result.__class__ is tuple else outs[0]
+    return arrays, tuple(types), recorded, viewed, xp
 
 
 def _are_on_the_gpu(arrays: list) -> bool:
@@ -551,68 +587,3 @@ def converted(x: Any, dtype: dtype) -> Any:
     if isinstance(x, Tensor):
         return x if x._a.dtype == dtype.np else unary(OPS["convert"], x, {"dtype": dtype})
     return x if isinstance(x, (bool, int, float, complex)) else np.asarray(x, dtype.np)
-
-
-def _computed_on_gpu(op: Op, plan: Plan, xp: Any, arrays: list, attributes: dict, target: Any) -> Any:
-    """What the forward gives of CuPy's arrays, results where PyTorch has them in memory."""
-    if op.view is True and plan.low is None and not op.kernels:
-        try:
-            return op.forward(xp, *arrays, **attributes)
-        except (ValueError, OverflowError) as error:
-            return _recover(op, xp, arrays, attributes, error)
-    result = compute(op, _compute, plan.low, xp, arrays, attributes, target)
-    if op.lay is None or target is not None:
-        return result
-    if op.aux:
-        return in_layout(op, xp, result[0], arrays), *result[1:]
-    return in_layout(op, xp, result, arrays)
-
-
-def _compute(op: Op, xp: Any, arrays: list, attributes: dict, low: Any, target: Any) -> Any:
-    """Run the forward: by a kernel if one applies, in float32 for half precision, into `target` if the op supports it."""
-    try:
-        if low is not None:
-            if op.wide_scalars and (x := arrays[0]).__class__ is ndarray and x.dtype != low:
-                arrays = [x.astype(low), *arrays[1:]]
-            if op.lower is not None and SparseCOO not in map(type, arrays):
-                return op.lower(xp, *arrays, **attributes)
-            if not (op.half and (xp is np or op.half == "everywhere")):
-                return _compute_wide(op, xp, widen(arrays), attributes, low)
-        if op.kernels and (
-            kernel := chosen_for(op.kernels, arrays, attributes)
-            if xp is np
-            else chosen_on_gpu(op.kernels, xp, arrays, attributes)
-        ):
-            return kernel(*arrays, **attributes)
-        if xp is not np and not (op.formula or hasattr(op.forward, "repeatable")):
-            refuse_program()
-        if target is not None and op.writes_out:
-            return op.forward(xp, *arrays, **attributes, out=target)
-        return op.forward(xp, *arrays, **attributes)
-    except (ValueError, OverflowError) as error:
-        return _recover(op, xp, arrays, attributes, error)
-
-
-def _compute_wide(op: Op, xp: Any, arrays: list, attributes: dict, low: Any) -> Any:
-    """The forward of half-precision arrays that were converted to float32; its results but `aux` are rounded to `low`."""
-    refuse_program()
-    kernel = chosen(op.kernels, xp, *arrays, **attributes) if op.kernels else None
-    results = kernel(*arrays, **attributes) if kernel else op.forward(xp, *arrays, **attributes)
-    if not op.aux:
-        return narrow(results, low)
-    count = len(op.outputs)
-    return *narrow(results[:count], low), *results[count:]
-
-
-def _recover(op: Op, xp: Any, arrays: list, attributes: dict, error: Exception, recorded: tuple = ()) -> Any:
-    """Raise PyTorch's error for an error of NumPy's, or retry with a Python integer that was out of range wrapped around."""
-    edges_of(recorded)  # raises for a view that cannot follow its base, before shapes that do not fit
-    if isinstance(error, OverflowError) and any(isinstance(a, int) for a in arrays):
-        try:
-            return op.forward(xp, *wrap_scalars(arrays), **attributes)
-        except OverflowError:
-            raise OverflowError("int too big to convert") from None
-    shapes = [a.shape for a in arrays if _backend.is_array(a)]
-    if op.broadcasts and len(shapes) > 1:
-        check_broadcast(*shapes)
-    raise error

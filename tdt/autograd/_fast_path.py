@@ -11,13 +11,13 @@ import numpy as np
 from tdt import _kernels
 from tdt._core.calls import refusing_bools, renamed_keywords
 from tdt._core.mode import INFERENCE, state
-from tdt._core.tensor import LEAF, Tensor, wrap
+from tdt._core.tensor import Tensor
 from tdt._core.wrapping import wraps
 from tdt._kernels._threads import THREADS
 from tdt.autograd._call_counts import CallCounts
 from tdt.autograd._inplace import copy_into, takes_result, write_array
-from tdt.autograd._record import FINISH, record_call
-from tdt.autograd._views import NOWHERE, edge_of
+from tdt.autograd._record import FINISH
+from tdt.autograd._views import edge_of
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_SAVED = 1000
 NAMED = object()  # in the keys of calls, before the keyword arguments
 PIECE = _kernels.PIECE
-ndarray, asarray = np.ndarray, np.asarray
+ndarray = np.ndarray
 
 F = TypeVar("F", bound=Callable[..., Any])
 Compute = Callable[[np.ndarray], Any]
@@ -56,7 +56,7 @@ class FastPath:
         self.counts = CallCounts()
         _kernels.UFUNCS.append(self.saved)
 
-    def __call__(self, x: Any, dim: Any, option: Any) -> Any:  # noqa: C901
+    def __call__(self, x: Any, dim: Any, option: Any) -> Any:
         """The result, or a tuple of several; None where `apply` is to take the call."""
         try:
             a = x._a
@@ -85,19 +85,9 @@ class FastPath:
         result = compute(a if a.flags.c_contiguous else a.copy())
         if result is None:
             return None
-        if result.__class__ is not tuple:
-            recorded = None if edge is None else plan
-            out: Tensor = FINISH["result"](self.op, recorded, (x,), (a,), attributes, result, None, None)
-            if record is INFERENCE:
-                out._st.inference = True
-            return out
-        outs = tuple([wrap(asarray(r)) for r in result])
-        if record is INFERENCE:
-            _mark(outs)
-        if edge is not None:
-            edges = ((x, 0) if edge is LEAF else None if edge is NOWHERE else edge,)
-            record_call(self.op, plan, 1, edges, (x,), (a,), attributes, outs)
-        return outs
+        recorded = None if edge is None else plan
+        out = FINISH["result"](self.op, recorded, (x,), (a,), attributes, result, None, None)
+        return _marked(out) if record is INFERENCE else out
 
     def _find(self, a: np.ndarray, dim: Any, option: Any) -> tuple:
         """What to do with such a call: the function (None for `apply`), the plan, the attributes, the arguments' types."""
@@ -197,18 +187,12 @@ def takes(  # noqa: C901  (one frame: helper calls cost time)
                         result = found[0](a)
                         if target is not None:
                             return target if write_array(target, result) else function(*args, **kwargs)
-                        outs: Any
-                        if result.__class__ is tuple:
-                            outs = tuple([wrap(r if r.__class__ is ndarray else asarray(r)) for r in result])
-                            if record is INFERENCE:
-                                _mark(outs)
-                            return outs if finish is None else finish(outs)
                         if result is None:
                             return function(*args, **kwargs)
-                        out = FINISH["result"](found[1], None, (), (), None, result, None, None)
+                        outs = FINISH["result"](found[1], None, (), (), None, result, None, None)
                         if record is INFERENCE:
-                            out._st.inference = True
-                        return out
+                            _marked(outs)
+                        return outs if finish is None or outs.__class__ is not tuple else finish(outs)
                 if target is not None:
                     copied = copy_into(target, called, args, rest)
                     return function(*args, **kwargs) if copied is None else copied
@@ -248,7 +232,8 @@ def _same_kinds(values: tuple, kinds: tuple) -> bool:
     return True
 
 
-def _mark(outs: tuple[Tensor, ...]) -> None:
-    """Note that tensors were created in inference mode."""
-    for t in outs:
+def _marked(outs: Any) -> Any:
+    """A tensor or a tuple of them, noted as created in inference mode."""
+    for t in outs if outs.__class__ is tuple else (outs,):
         t._st.inference = True
+    return outs

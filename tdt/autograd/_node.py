@@ -53,13 +53,14 @@ class BackwardPlan:
 
     __slots__ = ("op", "names", "keep", "keep_operands", "keep_outputs",
                  "fold", "named", "calls", "fast_calls", "fast", "broadcasts", "multiple_outputs",
-                 "variadic", "needs_shapes", "needs_dtypes", "widens", "wide_scalars", "has_rule", "numbers", "dtype",
+                 "variadic", "needs_shapes", "needs_dtypes", "widens", "wide_scalars", "has_rule", "numbers", "dtypes",
                  "in_place", "prepare", "gpu_calls", "short", "short_in_graph", "runs")  # fmt: skip
 
     def __init__(self, op: Op, mask: int, count: int, low: Any = None, nowhere: int = 0, kinds: tuple = ()):
         nowhere = nowhere if len(op.rules) > 1 else 0  # a single rule keeps and runs, as in PyTorch
         self.numbers = sum(1 << i for i, kind in enumerate(kinds) if kind in NUMBERS)  # operands that are not tensors
-        self.dtype = None  # of the last result, when it can have gradients
+        # The dtypes of the results, when they can have gradients, None for one that the op says has none; of views, of the first.
+        self.dtypes: tuple = ()
         self.op, self.names, self.variadic = op, op.names_for(count), op.variadic is not None
         for i, name in enumerate(self.names):
             if mask >> i & 1 and name in op.constant:

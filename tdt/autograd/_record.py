@@ -63,35 +63,45 @@ def record_call(
     node = node_of(back, edges, operands, arrays, attributes, outs, aux, None, call, whole)
     if not (back.multiple_outputs and whole):
         t = outs[0]
-        dtype = t._a.dtype
-        if dtype is back.dtype or dtype in DIFFERENTIABLE:
-            back.dtype, t._edge = dtype, (node, 0)
+        known = (t._a.dtype,)
+        if known == back.dtypes or known[0] in DIFFERENTIABLE:
+            back.dtypes, t._edge = known, (node, 0)
         return
+    dtypes: list[Any] = []
     for k, t in enumerate(outs):
-        if t._a.dtype in DIFFERENTIABLE and not (op.nondiff and op.outputs[k] in op.nondiff):
+        dtype = t._a.dtype
+        if op.nondiff and op.outputs[k] in op.nondiff:
+            dtype = None
+        elif dtype in DIFFERENTIABLE:
             t._edge = (node, k)
+        else:
+            dtype = False  # of another call, it may have a gradient
+        dtypes.append(dtype)
+    back.dtypes = tuple(dtypes[:1] if op.multi_view else dtypes)
 
 
 def finish(
     op: Op, plan: Plan | None, operands: tuple, arrays: Any, attributes: dict, result: Any, aux: Any, call: Any
-) -> Tensor:
-    """The tensor around the one result of a call, which is recorded if an operand requires a gradient.
+) -> Any:
+    """The tensor around the result of a call, or the tuple of those around several.
+
+    The call is recorded if an operand requires a gradient.
 
     Args:
         plan: None where nothing is recorded.
-        result: an array, or the tensor, which is a view.
+        result: an array, or the tensor, which is a view; or a tuple of these.
         call: the remembered one (`_remembered._Call`) that this is.
     """
-    out = result
-    if result.__class__ is not Tensor:
-        out = wrap(result if result.__class__ is ndarray else _backend.as_array(result))
+    several = result.__class__ is tuple
+    outs = tuple([r if r.__class__ is Tensor else wrap(r if r.__class__ is ndarray else _backend.as_array(r))
+                  for r in (result if several else (result,))])  # fmt: skip
     if plan is not None:
         edges, mask, nowhere = edges_of(operands)
         if mask:
-            record_call(op, plan, mask, edges, operands, arrays, attributes, (out,), nowhere, aux)
-            if call is not None and out._edge is not None:
-                out._edge[0].call = call
-    return out
+            record_call(op, plan, mask, edges, operands, arrays, attributes, outs, nowhere, aux)
+            if call is not None and outs[0]._edge is not None:
+                outs[0]._edge[0].call = call
+    return outs if several else outs[0]
 
 
 CLASSES = {
@@ -103,6 +113,14 @@ CLASSES = {
     "node": Node,
 }
 FINISH = _kernels.Found(lambda key: _kernels.finisher(CLASSES, LEAF, numbers, finish), finish)  # of "result": `finish`
+
+
+def _gathers_none(plans: dict, operands: tuple) -> None:
+    """Leave all operands to Python."""
+
+
+# Of "operands": see `_kernels._operands.gatherer`.
+GATHER = _kernels.Found(lambda key: _kernels.gatherer(CLASSES) or _gathers_none, _gathers_none)
 
 
 def repeated(

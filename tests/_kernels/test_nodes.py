@@ -11,7 +11,8 @@ import pytest
 import tdt
 from tdt import _kernels
 from tdt._core.tensor import LEAF
-from tdt._kernels._nodes import SLOTS, finisher
+from tdt._kernels._nodes import finisher
+from tdt._kernels._objects import SLOTS
 from tdt.autograd._node import numbers
 from tdt.autograd._record import CLASSES, FINISH, finish
 
@@ -44,6 +45,9 @@ CALLS = {
     "an absent operand": lambda: tdt.nn.functional.linear(X, X, None),
     "a sequence": lambda: tdt.cat([X, VIEW.detach(), VIEW]),
     "numbers of the rule": lambda: X.clamp(0.2, 0.8),
+    "several results": lambda: X.max(1)[0],
+    "several views": lambda: X.chunk(2, 1)[1],
+    "several results of a view": lambda: VIEW.topk(2)[0],
 }
 
 
@@ -79,6 +83,8 @@ def test_what_nothing_is_recorded_of_gets_a_tensor_alone():
     assert type(out) is tdt.Tensor
     assert (out._a is array, out._edge, out._view, out._grad, out._version) == (True, None, None, None, 0)
     assert native(None, None, (), (), {}, np.float32(2), None, None).shape == ()
+    several = native(None, None, (), (), {}, (array, np.float32(2)), None, None)
+    assert [type(each) for each in several] == [tdt.Tensor] * 2 and several[0]._a is array
 
 
 def test_what_python_refuses_is_left_to_it(monkeypatch):
@@ -97,16 +103,20 @@ def test_what_python_refuses_is_left_to_it(monkeypatch):
     assert (view * 1).grad_fn.next_functions[0][0].next_functions[0] == (base.grad_fn, 0)
 
 
-def test_references_are_counted():
+@pytest.mark.parametrize("several", [False, True])
+def test_references_are_counted(several):
     x, y = tdt.rand(3, 4, requires_grad=True), tdt.rand(4, requires_grad=True)
-    out = x * y
+    out = x.max(1)[0] if several else x * y
     node = out.grad_fn
     plan = next(p for p in node.backward_plan.op.plans.values() if node.backward_plan in p.backward_plans.values())
     attributes = {"a": 1}
     array = np.ones((3, 4), np.float32)
-    args = node.backward_plan.op, plan, (x, y), (x._a, y._a), attributes, array, None, None
+    operands = (x,) if several else (x, y)
+    result = (array, np.ones((3, 4), np.int64)) if several else array
+    args = node.backward_plan.op, plan, operands, tuple([t._a for t in operands]), attributes, result, None, None
     watched = (
         *args[:6],
+        array,
         x,
         y,
         x._a,
