@@ -21,7 +21,8 @@ from tdt._core.writing import refuse_shared
 from tdt._ops._common import wrap_dim
 from tdt.autograd._dispatch import apply
 from tdt.autograd._inplace import copy_into
-from tdt.autograd._op import finish, op
+from tdt.autograd._op import Op, finish, op
+from tdt.autograd._record import FINISH, GATHER
 from tdt.autograd._views import follow
 
 __all__ = [
@@ -109,7 +110,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     >>> tdt.cat([tdt.tensor([1, 2]), tdt.tensor([3])])
     tensor([1, 2, 3])
     """
-    if out is None and (small := _small(tensors, dim, False)) is not None:
+    if out is None and (small := _small(_cat, tensors, dim, False)) is not None:
         return small
     if out is None and dim.__class__ is int and (arrays := unrecorded_arrays(tensors)) is not None:
         try:
@@ -137,8 +138,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     return finish(_cat, out, *tensors, dim=d)
 
 
-def _small(tensors: Any, dim: Any, new: bool) -> Tensor | None:
-    """Small tensors joined, of which nothing is recorded; None for others. new: `dim` is a new dimension."""
+def _small(op: Op, tensors: Any, dim: Any, new: bool) -> Tensor | None:
+    """Small tensors of one type joined, by `op` where that is recorded; None for others. new: `dim` is a new dimension."""
     recorded = state.fast_record
     if recorded is None and state.inference:
         recorded = state.uncast_record
@@ -146,11 +147,24 @@ def _small(tensors: Any, dim: Any, new: bool) -> Tensor | None:
         return None
     array = _join["tensors"](tensors, dim, new, recorded is True)
     if array is None:
-        return None
+        return _recorded(op, tensors, dim, new) if recorded is True else None
     joined = wrap(array)
     if recorded is INFERENCE:
         joined._st.inference = True
     return joined
+
+
+def _recorded(op: Op, tensors: Any, dim: int, new: bool) -> Tensor | None:
+    """As `_small`, where one may require a gradient."""
+    if tensors.__class__ is not list and tensors.__class__ is not tuple:
+        return None
+    operands = tuple(tensors)
+    found = GATHER["operands"](op.plans, operands)
+    if found is None or (array := _kernels.join_arrays(found[1], dim, new)) is None:
+        return None
+    place = {"dim": dim if dim >= 0 else dim + array.ndim}
+    out: Tensor = FINISH["result"](op, found[0], operands, found[1], place, array, None, None)
+    return out
 
 
 _join = _kernels.Found(lambda key: _kernels.join_of(Tensor, View) or (lambda *args: None))
@@ -252,7 +266,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
     tensor([[1, 3],
             [2, 4]])
     """
-    if out is None and (small := _small(tensors, dim, True)) is not None:
+    if out is None and (small := _small(_stack, tensors, dim, True)) is not None:
         return small
     tensors = _checked("stack", tensors)
     first = tensors[0]._a.shape
