@@ -57,7 +57,7 @@ def prepared_placed(x: Any, index: Any, source: Any, dim: int, *, negative: bool
     shape = (*x.shape[:dim], source.shape[dim] if source.ndim == x.ndim else -1, *x.shape[dim + 1 :])
     if source.shape != shape or index.shape not in (shape, shape[dim : dim + 1]):
         return None
-    if not 0 < x.size < SMALL_INDEXED or not LARGE_INDEX <= source.size < LARGE_MOVE:
+    if not 0 < x.size < SMALL_INDEXED or not 0 < source.size < LARGE_MOVE:
         return None
     if x.dtype != source.dtype or x.dtype.char not in "fdilq" or index.dtype.char not in "lqi":
         return None
@@ -70,17 +70,21 @@ def prepared_placed(x: Any, index: Any, source: Any, dim: int, *, negative: bool
 
 def prepared_entries(x: Any, index: Any) -> Any:
     """A function that does `entries` for arrays of these shapes, or None."""
-    return _prepared_entries(x, index) if entries(x, index) is not None else None
+    return _prepared_entries(x, index) if _takes_entries(x, index, 1) and _entries(x, index) is not None else None
 
 
 def entries(x: Any, index: Any) -> Any:
     """Few rows of a contiguous array, as `_row_index.entries` says; None where no kernel applies."""
+    return _entries(x, index) if _takes_entries(x, index, LARGE_INDEX) else None
+
+
+def _takes_entries(x: Any, index: Any, least: int) -> bool:
+    """Whether an index names few rows of a contiguous array, of at least so many elements."""
     if not SWITCHES.kernels or not x.flags.c_contiguous or x.dtype.char not in SIMPLE or index.dtype.char not in "lqi":
-        return None
+        return False
     if not (index.ndim == 1 or (index.ndim and x.ndim > 1 and index.flags.c_contiguous)) or not x.ndim:
-        return None
-    fits = LARGE_INDEX <= index.size * (x.size // max(len(x), 1)) < LARGE_MOVE
-    return _entries(x, index) if fits else None
+        return False
+    return least <= index.size * (x.size // max(len(x), 1)) < LARGE_MOVE
 
 
 def bags(x: Any, index: Any, first: Any, last: Any) -> Any:

@@ -121,6 +121,14 @@ samples(
 )
 
 
+def cholesky_solve(a, b):
+    lower = np.tril(a)
+    return np.linalg.solve(lower @ lower.conj().swapaxes(-2, -1), b)
+
+
+samples("cholesky_solve", cholesky_solve, call(SQUARE, x(2, 3, 2)), call(SQUARE[0], x(2, 3, 1)), call(COMPLEX, z(3, 2)))
+
+
 def lu_factor(a):
     from scipy.linalg import lu_factor
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt._kernels import small_cholesky
 from tdt.autograd._fast_path import FastPath
 from tdt.autograd._op import Op
 
@@ -47,14 +48,18 @@ def _routine(name: str, operands: int, results: str) -> Callable[..., bool]:
         except FloatingPointError:  # where numpy.seterr asks for it; numpy.linalg raises an error of its own
             return False
         first, x = arrays[operands], arrays[0]
-        core = first.ndim - x.ndim + 2  # dimensions of the result of a matrix
-        if first.ndim == core:
-            value = first.item(0)
-            return value == value
-        at: tuple[Any, ...] = (..., *[0] * core)
-        return not isnan(first[at]).any()
+        return _worked(first, first.ndim - x.ndim + 2)
 
     return call
+
+
+def _worked(result: np.ndarray, core: int) -> bool:
+    """Whether no failure shows in results of matrices that have `core` dimensions."""
+    if result.ndim == core:
+        value: float = result.item(0)
+        return value == value
+    at: tuple[Any, ...] = (..., *[0] * core)
+    return not isnan(result[at]).any()
 
 
 def _columns(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
@@ -70,6 +75,8 @@ def inverse(x: np.ndarray) -> np.ndarray | None:
 
 def cholesky(x: np.ndarray) -> np.ndarray | None:
     """The lower factor."""
+    if (small := small_cholesky(x)) is not None:
+        return small if _worked(small, 2) else None
     out = empty(x.shape, x.dtype)
     return out if _routine("cholesky_lo", 1, "T")(x, out) else None
 

@@ -247,9 +247,7 @@ def qr(A: Tensor, mode: Literal["reduced", "complete", "r"] = "reduced") -> lina
 
 
 @op(dtypes=LAPACK, outputs=("L", "info"), node="LinalgCholeskyExBackward0", autocast="float32")
-def _cholesky(xp: ModuleType, x: Any, *, upper: bool = False) -> Any:
-    if upper:  # the triangle that is read; its gradient has no transpose, as the matrix is Hermitian
-        x = adjoint(x)
+def _cholesky(xp: ModuleType, x: Any) -> Any:
     if xp is np and x.size and (L := _lapack.cholesky(x)) is not None:
         return L, _lapack.codes(x)
     try:
@@ -313,7 +311,7 @@ def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = Fals
     tensor(2, dtype=tdt.int32)
     """
     check_matrix("linalg.cholesky", input, square=True)
-    L, info = _cholesky(input, upper=upper)
+    L, info = _cholesky(input.mH if upper else input)  # reads the same triangle that it returns
     if check_errors:
         check_info("linalg.cholesky_ex", info, NOT_POSITIVE)
     return return_type("linalg_cholesky_ex", CHOLESKY)(L.mH if upper else L, info)
@@ -342,6 +340,6 @@ def cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
 
 def _checked_cholesky(name: str, A: Tensor, upper: bool) -> Tensor:
     check_matrix(name, A, square=True)
-    L, info = _cholesky(A, upper=upper)
+    L, info = _cholesky(A.mH if upper else A)
     check_info(name, info, NOT_POSITIVE)
     return L.mH if upper else L

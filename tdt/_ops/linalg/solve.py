@@ -16,6 +16,7 @@ from tdt._core.methods import method
 from tdt._core.mode import state
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor, wrap
+from tdt._kernels import product
 from tdt._ops._common import with_out, wrap_dim
 from tdt._ops.linalg import _lapack
 from tdt._ops.linalg._matrices import (
@@ -30,7 +31,7 @@ from tdt._ops.linalg._matrices import (
     raising,
 )
 from tdt._ops.linalg.decompositions import _svd
-from tdt._ops.linalg.triangular import trsm
+from tdt._ops.linalg.triangular import adjoint, trsm
 from tdt.autograd._fast_path import takes
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
@@ -64,8 +65,18 @@ def _solve(xp: ModuleType, a: Any, b: Any) -> Any:
         return out, info[index]
 
 
-_solve.vjp("a")(lambda g, a, out: -(_solve(a.mH, g[0])[0] @ out.mH))
-_solve.vjp("b")(lambda g, a: _solve(a.mH, g[0])[0])
+@_solve.vjp("a", "b")
+def _(g_out: Tensor, a: Tensor, out: Tensor, needs: tuple[bool, bool]) -> tuple[Tensor | None, Tensor | None]:
+    of_b = _solve(a.mH, g_out)[0]
+    return -(of_b @ out.mH) if needs[0] else None, of_b if needs[1] else None
+
+
+@_solve.fast_vjp("a", "b")
+def _(xp: ModuleType, g_out: Any, a: Any, out: Any, needs: tuple[bool, bool]) -> tuple[Any, Any]:
+    of_b = _solve.forward(xp, adjoint(a), g_out)[0]
+    return -product(xp, of_b, adjoint(out)) if needs[0] else None, of_b if needs[1] else None
+
+
 SINGULAR = "The solver failed because the input matrix is singular."
 
 
@@ -144,7 +155,15 @@ def _inv(xp: ModuleType, x: Any) -> Any:
         return each(lambda a: _by_factors(a, eye), (columns(x.shape, x.dtype), np.zeros(x.shape[:-2], np.int32)), x)
 
 
-_inv.vjp("x")(lambda g, out: -(out.mH @ g[0] @ out.mH))
+_inv.vjp("x")(lambda g_out, out: -(out.mH @ g_out @ out.mH))
+
+
+@_inv.fast_vjp("x")
+def _(xp: ModuleType, g_out: Any, out: Any) -> Any:
+    turned = adjoint(out)
+    return -product(xp, product(xp, turned, g_out), turned)
+
+
 INVERSE = ("inverse", "info")
 NO_INVERSE = (
     "The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular."
@@ -273,6 +292,17 @@ def _(g: tuple, x: Tensor, sign: Tensor) -> Tensor:
     if not isinstance(weight, Tensor):
         return x.new_zeros(x.shape)
     return weight.unsqueeze(-1).unsqueeze(-1) * _inv(x)[0].mH
+
+
+@_slogdet.fast_vjp("x")
+def _(xp: ModuleType, g: tuple, x: Any, sign: Any) -> Any:
+    g_sign, g_log = g
+    if g_sign is not None and x.dtype.kind == "c":
+        turn = (g_sign.conj() * sign).imag * 1j
+        g_log = -turn if g_log is None else g_log - turn
+    if g_log is None:
+        return xp.zeros(x.shape, x.dtype)
+    return g_log[..., None, None] * adjoint(_inv.forward(xp, x)[0])
 
 
 @method()

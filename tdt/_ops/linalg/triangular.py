@@ -12,7 +12,7 @@ from tdt._core.dtype import LAPACK
 from tdt._core.methods import method
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor, wrap
-from tdt._kernels import product
+from tdt._kernels import product, small_triangular
 from tdt._ops._common import with_out
 from tdt._ops.linalg._matrices import blas, check_matrix, check_same_dtype, check_system, columns, each, scipy_linalg
 from tdt._ops.shape.diagonals import _tril, _triu
@@ -39,6 +39,8 @@ def _shape(a: tuple[int, ...], b: tuple[int, ...], **attributes: Any) -> tuple[i
 @op(dtypes=LAPACK, elementwise=False, shape=_shape)
 def _solve_triangular(xp: ModuleType, a: Any, b: Any, *, upper: bool, unitriangular: bool = False) -> Any:
     if xp is np:
+        if (small := small_triangular(a, b, upper, unitriangular)) is not None:
+            return small
         if a.ndim == b.ndim == 2 and b.size:
             return trsm(a, b, upper, unitriangular)
         return each(
@@ -79,6 +81,31 @@ def adjoint(x: Any) -> Any:
     """The conjugate transpose of the matrices in an array."""
     turned = x.swapaxes(-2, -1)
     return turned.conj() if x.dtype.kind == "c" else turned
+
+
+@op(dtypes=LAPACK, elementwise=False, shape=_shape, name="cholesky_solve")
+def _cholesky_solve(xp: ModuleType, a: Any, b: Any) -> Any:
+    """`a`: the lower factors."""
+    half = _solve_triangular.forward(xp, a, b, upper=False)
+    return _solve_triangular.forward(xp, adjoint(a), half, upper=True)
+
+
+@_cholesky_solve.vjp("a", "b")
+def _(g: Tensor, a: Tensor, out: Tensor, needs: tuple[bool, bool]) -> tuple[Tensor | None, Tensor | None]:
+    of_b = _cholesky_solve(a, g)
+    if not needs[0]:
+        return None, of_b
+    part = of_b @ out.mH
+    return -((part + part.mH) @ a.tril()).tril(), of_b if needs[1] else None
+
+
+@_cholesky_solve.fast_vjp("a", "b")
+def _(xp: ModuleType, g: Any, a: Any, out: Any, needs: tuple[bool, bool]) -> tuple[Any, Any]:
+    of_b = _cholesky_solve.forward(xp, a, g)
+    if not needs[0]:
+        return None, of_b
+    part = product(xp, of_b, adjoint(out))
+    return -_tril.forward(xp, product(xp, part + adjoint(part), _tril.forward(xp, a))), of_b if needs[1] else None
 
 
 def triangular_right(B: Tensor, A: Tensor, upper: bool, unitriangular: bool = False) -> Tensor:
@@ -159,10 +186,9 @@ def triangular_solve(
 
 
 @method()
-@front
+@calls_by_shape
 @autocast("float32")
 @with_out
-@node_name("CholeskySolveBackward0")
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
     """Solution X of A X = input from the Cholesky factor of A: A = L Lᴴ with L = input2.
 
@@ -193,7 +219,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
             f"b matrix is {input.shape[-2]} by {input.shape[-1]}"
         )
     lower = input2.mH if upper else input2
-    return _solve_triangular(lower.mH, _solve_triangular(lower, input, upper=False), upper=True)
+    return _cholesky_solve(lower, input)
 
 
 @method()
