@@ -20,11 +20,12 @@ from tdt._core.methods import method
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor, alias, wrap
 from tdt._core.writing import SHARED, fills_block
+from tdt._ops.index.direct import set_directly
 from tdt._ops.index.nonzero import nonzero
 from tdt._ops.shape.memory import in_format
 from tdt._ops.shape.views import expand
 from tdt.autograd._in_place_methods import small_overwritten
-from tdt.autograd._inplace import check_writable
+from tdt.autograd._inplace import check_writable, is_plain
 from tdt.autograd._node import sum_to
 from tdt.autograd._op import op
 from tdt.autograd._remembered import calls_by_shape
@@ -375,6 +376,9 @@ def index_put_(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, 
         raise IndexError(f"too many indices for tensor of dimension {input.ndim} (got {len(indices)})")
     if values is input or (values._st is input._st and _backend.may_overlap(input._a, values._a)):
         values = _apart(input, indices, values, accumulate)
+    alike = not accumulate and values.__class__ is Tensor and {*map(type, indices)} == {Tensor}
+    if alike and is_plain(input) and set_directly(input, tuple(indices), values):
+        return input
     places = _integer_places(indices)
     if places is not None and small_overwritten(_index_put_at, input, values, bool(accumulate), *places):
         return input

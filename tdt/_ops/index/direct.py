@@ -11,6 +11,7 @@ from tdt._core import dtype as _dtype
 from tdt._core.from_data import LARGE
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor, wrap
+from tdt._kernels._addresses import address_of
 from tdt._ops.shape.views import ALL_OF, WHOLE, decoded
 from tdt.autograd._inplace import is_unrecorded
 
@@ -41,7 +42,7 @@ def picked_at(x: Tensor, key: tuple) -> Tensor | None:
     record, a = state.fast_record, x._a
     if record is None or (record and (x._edge is not None or (x._view is not None and x._view.base._edge is not None))):
         return None
-    if a.__class__ is not np.ndarray or (steps := _in_two_steps(a.shape, key)) is None:
+    if a.__class__ is not np.ndarray or (steps := _two_steps(a.shape, key)) is None:
         return None
     part = a if steps[0] is None else a[steps[0]]
     places = [k for k in steps[1] if k is not WHOLE]
@@ -80,6 +81,48 @@ def _of_list(key: list) -> np.ndarray | None:
         return np.array(key, INT64)
     except OverflowError:
         return None
+
+
+def _two_steps(shape: tuple[int, ...], key: tuple) -> tuple | None:
+    """`_in_two_steps`, and for keys whose tensors are of int64 what they index and `plain_spec` of the first index.
+
+    These depend on the other parts of a key alone, by which they are remembered.
+    """
+    kinds: list[Any] = [shape]
+    places: list[np.ndarray] = []
+    for k in key:
+        kind = k.__class__
+        if kind is Tensor and k._a.dtype is INT64 and k._a.ndim and k._a.__class__ is np.ndarray:
+            if k._a.ndim > 1 and not k._a.flags.c_contiguous:
+                return None
+            kinds.append(Tensor)
+            places.append(k._a)
+        elif kind is slice and k.start.__class__ in PLAIN and k.stop.__class__ in PLAIN and k.step.__class__ in PLAIN:
+            kinds.append((k.start, k.stop, k.step))
+        elif kind is int or k is None or k is ...:
+            kinds.append(k)
+        else:
+            return _in_two_steps(shape, key)
+    found = _REMEMBERED.get(signature := tuple(kinds))
+    if found is None:
+        if (steps := _in_two_steps(shape, key)) is None:
+            return None
+        dims = tuple([d for d, k in enumerate(steps[1]) if k is not WHOLE])
+        if len(_REMEMBERED) >= MOST_REMEMBERED:
+            _REMEMBERED.clear()
+        spec = None if steps[0] is None else plain_spec(shape, steps[0])
+        found = _REMEMBERED[signature] = steps[0], len(steps[1]), dims, spec
+    first, count, dims, spec = found
+    if len(dims) == count:
+        return first, tuple(places), dims, spec
+    second: list[Any] = [WHOLE] * count
+    for d, each in zip(dims, places, strict=True):
+        second[d] = each
+    return first, tuple(second), dims, spec
+
+
+_REMEMBERED: dict[tuple, tuple] = {}
+MOST_REMEMBERED = 1000
 
 
 def _in_two_steps(shape: tuple[int, ...], key: tuple) -> tuple[tuple | None, tuple] | None:
@@ -137,13 +180,9 @@ def _in_two_steps(shape: tuple[int, ...], key: tuple) -> tuple[tuple | None, tup
 
 def spec_and_places(shape: tuple[int, ...], key: tuple) -> tuple[tuple | None, tuple[int, ...], list[Tensor]] | None:
     """The spec of the view that a key takes, and the dimensions and tensors of int64 that index it; None for any other key."""
-    if not all(k.__class__ is not list and (k.__class__ is not Tensor or k._a.dtype is INT64) for k in key):
+    if (steps := _two_steps(shape, key)) is None or len(steps) == 2:
         return None
-    if (steps := _in_two_steps(shape, key)) is None:
-        return None
-    dims = tuple([d for d, k in enumerate(steps[1]) if k is not WHOLE])
-    spec = None if steps[0] is None else plain_spec(shape, steps[0])
-    return spec, dims, [k for k in key if k.__class__ is Tensor]
+    return steps[3], steps[2], [k for k in key if k.__class__ is Tensor]
 
 
 def plain_spec(shape: tuple[int, ...], key: tuple) -> tuple | None:
@@ -207,6 +246,9 @@ def set_directly(x: Tensor, key: Any, value: Any) -> bool:
         return _set_in_two_steps(x, key, value)
     if value.__class__ is Tensor:
         view = a[decoded(spec)]
+        if value._st is x._st and is_unrecorded(value) and _is_same(view, value._a):  # as of x[i] += 1
+            x._st.bump_version()
+            return True
         if not _is_source(value, x) or value._a.shape != view.shape:
             return False
         if value._st is x._st and np.may_share_memory(view, value._a):
@@ -246,7 +288,7 @@ def _set_at(x: Tensor, key: Tensor, value: Any) -> bool:
 def _set_in_two_steps(x: Tensor, key: tuple, value: Any) -> bool:
     """As `_set_directly`, to the elements that keys with tensors name."""
     a = x._a
-    if (steps := _in_two_steps(a.shape, key)) is None or any(k.__class__ is Tensor and k._st is x._st for k in key):
+    if (steps := _two_steps(a.shape, key)) is None or any(k.__class__ is Tensor and k._st is x._st for k in key):
         return False
     if value.__class__ is Tensor:
         if value._st is x._st or not _is_source(value, x):
@@ -260,6 +302,13 @@ def _set_in_two_steps(x: Tensor, key: tuple, value: Any) -> bool:
         return False
     x._st.bump_version()
     return True
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """Whether two arrays of NumPy's are the same elements in the same order."""
+    if b.__class__ is not np.ndarray or a.shape != b.shape or a.strides != b.strides or a.dtype is not b.dtype:
+        return False
+    return address_of(a) == address_of(b)
 
 
 def _is_source(value: Tensor, x: Tensor) -> bool:
