@@ -238,7 +238,8 @@ class _Call:
                 generated = self.function is not None
             if self.function is None:
                 plain = op.direct is not None and not attributes
-                self.function = op.direct if plain else functools.partial(op.forward, np, **self.attributes)
+                forward = op.forward.formula[0] if elementwise else op.forward  # for which no function is generated
+                self.function = op.direct if plain else functools.partial(forward, np, **self.attributes)
                 self.numbers = self.tail
         elif by_shape and self.plan is not None:
             self.function = self._of_shape(arrays, recorded or whole)

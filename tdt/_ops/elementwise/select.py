@@ -26,6 +26,7 @@ from tdt.autograd._in_place_methods import by_op_of_floats
 from tdt.autograd._inplace import is_plain
 from tdt.autograd._node_names import by_number, label
 from tdt.autograd._op import finish, op
+from tdt.autograd._plan import integers
 from tdt.autograd._remembered import calls_by_shape, calls_one_op
 
 __all__ = [
@@ -128,6 +129,8 @@ def _clamp(xp: ModuleType, x: Any, low: Any = None, high: Any = None, *, out: An
         for bound in (low, high):
             if isinstance(bound, int) and not 0 <= bound < 128:  # which all types hold
                 held(bound, _dtype.of(x.dtype))
+        if xp is np:
+            low, high = (integers(x.dtype)[b] if b.__class__ is int else b for b in (low, high))
         both = low is not None and high is not None
         if xp is np and both and x.size >= LARGE_CLAMP and x.dtype.kind == "i":  # of unsigned ones negative bounds wrap
             return np.clip(x, low, high, out=out)
