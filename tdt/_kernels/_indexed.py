@@ -152,7 +152,7 @@ def prepared_flat_index(index: Any, shape: tuple[int, ...]) -> Any:
 
 
 def searched(edges: Any, x: Any, target: str, right: bool) -> Any:
-    """The places of x in sorted edges of its type, as `_row_index.search` says; None where no kernel applies."""
+    """The places of x in sorted edges of its type, as `_row_search.search` says; None where no kernel applies."""
     if x.size < LARGE_INDEX or not _searchable(edges, x):
         return None
     return _search_rows(edges, x, target, right)
@@ -178,8 +178,8 @@ def _indexed(shape: tuple[int, ...], index: Any, dim: int, many: int = LARGE_IND
     return index.size >= many and index.shape[:dim] == shape[:dim] and index.shape[dim + 1 :] == shape[dim + 1 :]
 
 
-_take_rows, _add_rows, _search_rows = lazy("_row_index:take"), lazy("_row_index:add"), lazy("_row_index:search")
-_prepared_search, _flat_index = lazy("_row_index:prepared_search"), lazy("_row_index:flat_index")
+_take_rows, _add_rows, _search_rows = lazy("_row_index:take"), lazy("_row_index:add"), lazy("_row_search:search")
+_prepared_search, _flat_index = lazy("_row_search:prepared_search"), lazy("_row_index:flat_index")
 _prepared_flat_index = lazy("_row_index:prepared_flat_index")
 _entries, _bags = lazy("_row_index:entries"), lazy("_row_index:bags")
 _prepared_take, _prepared_place = lazy("_row_index:prepared_take"), lazy("_row_index:prepared_place")

@@ -1,4 +1,4 @@
-"""Elements of small arrays along the last dimension by indices, and search in sorted rows: generalised ufuncs."""
+"""Elements of small arrays along the last dimension by indices: generalised ufuncs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ import numpy as np
 
 from tdt._kernels._code import SIZES, Code, Value, Variable
 from tdt._kernels._gufunc import Operand, for_arrays, generalized
-from tdt._kernels._syntax import vector
 from tdt._kernels.index_cpu import combined
 
 KINDS = {"f": "float", "d": "double", "i": "i32", "l": "i64", "q": "i64", "h": "i16", "b": "i8"}
 NONE = np.zeros((), np.int64)  # copied for each call, to be set where one fails: faster than `zeros`
 INDICES = {"l": "i64", "q": "i64", "i": "i32"}
-SEARCHED = 32  # elements of a row that are searched for together; fewer, one by one, wait less for their edges
 VECTOR = 64  # bytes of a row that are added at a time
 MANY = 8  # indices that are compared at a time
 
@@ -130,18 +128,46 @@ def row_place_entries(code: Code, operands: list[Operand], sizes: list[Value], l
     code.store(code.value(0, "i8"), out.address)
 
 
-@generalized("(),(),(),(),()->()")
+@generalized("(m),(m),(),(),()->(m)")
 def joined(code: Code, operands: list[Operand], sizes: list[Value], outer_letter: str, inner_letter: str) -> None:
     """Integers of two dimensions, which may count from the end, the dimensions' sizes, a word as in `row_take`.
 
-    The place of the element, outer · size of the inner dimension + inner.
+    The places of the elements, outer · size of the inner dimension + inner.
     """
     outer, inner, outer_size, inner_size, failed, out = operands
-    with _noting(code, failed) as found:
-        rows, columns = (code.load("i64", a.address) for a in (outer_size, inner_size))
-        row = _number(code, outer.address, INDICES[outer_letter], rows, True, found)
-        column = _number(code, inner.address, INDICES[inner_letter], columns, True, found)
-        code.store(row * columns + column, out.address)
+    (m,) = sizes
+    rows, columns = (code.load("i64", a.address) for a in (outer_size, inner_size))
+    kinds, zero = (INDICES[outer_letter], INDICES[inner_letter]), code.value(0, "i64")
+
+    def side_by_side() -> None:
+        whole, bad = m // MANY * MANY, code.variable(f"<{MANY} x i1>", 0)
+
+        def number(address: Value, kind: str, k: Value, n: Value) -> Value:
+            found, n = code.cast(code.load(kind, address, k, MANY), "i64"), code.splat(n, MANY)
+            found = code.select(found < 0, found + n, found)
+            bad.set(bad.get() | (found < 0) | (found >= n))
+            return found
+
+        with code.loop(0, whole, MANY) as k:
+            row, column = number(outer.address, kinds[0], k, rows), number(inner.address, kinds[1], k, columns)
+            code.store(row * code.splat(columns, MANY) + column, out.address, k)
+        several = code.new(f"i{MANY}", f"bitcast <{MANY} x i1> {bad.get().name} to i{MANY}")
+        with code.when(several != 0):
+            code.store(code.value(1, "i64"), failed.address)
+        singly(whole)
+
+    def singly(first: Value) -> None:
+        with _noting(code, failed) as found, code.loop(first, m) as k:
+            row, column = (
+                _number(code, a.place(code, k), kind, n, True, found)
+                for a, kind, n in zip((outer, inner), kinds, (rows, columns), strict=True)
+            )
+            code.store(row * columns + column, out.place(code, k))
+
+    dense = out.strides[0] == SIZES["i64"]
+    for operand, kind in zip((outer, inner), kinds, strict=True):
+        dense = dense & (operand.strides[0] == SIZES[kind])
+    code.choose(dense, side_by_side, lambda: singly(zero))
 
 
 @generalized("(n,d),(m),()->(m,d)")
@@ -179,59 +205,6 @@ def row_bag(code: Code, operands: list[Operand], sizes: list[Value], letter: str
                     number = _number(code, index.place(code, k), INDICES[index_letter], n, False, found)
                     total.set(total.get() + code.load(kind, x.place(code, number, zero), j, count))
                 code.store(total.get(), out.place(code, zero), j)
-
-
-@generalized("(n),(m)->(m)")
-def row_search(code: Code, operands: list[Operand], sizes: list[Value], letter: str, target: str, right: bool) -> None:
-    """Sorted edges, x: how many edges are less than x, or with `right` not greater. The search goes right of a nan."""
-    edges, x, out = operands
-    n, m = sizes
-    kind = KINDS[letter]
-    steps, rest = code.variable("i64", 0), code.variable("i64", n)
-    with code.forever() as leave:
-        leave(rest.get() <= 0)
-        rest.set(rest.get() >> 1)
-        steps.set(steps.get() + 1)
-    count = steps.get()
-
-    def several(k: Value, many: int) -> None:
-        """The places of `many` elements from k on (0: one): as vectors, since branches would be guessed wrong half the time."""
-        word = "i32" if many else "i64"
-        spread = lambda number: code.splat(code.cast(number, word), many)  # noqa: E731
-        words = vector(word, many)
-        last, stride = spread(n - 1), spread(edges.strides[0])
-        value = (
-            code.gather_at(kind, x.place(code, k), code.counting(many) * code.splat(x.strides[0], many), "i8")
-            if many
-            else code.load(kind, x.place(code, k))
-        )
-        low, high = code.variable(words, 0), code.variable(words, spread(n))
-        # Always as many steps, of which the last may do nothing.
-        with code.loop(0, count):
-            middle = (low.get() + high.get()) >> 1
-            offset = code.minimum(middle, last) * stride
-            if many:
-                edge = code.gather_at(kind, edges.address, offset, "i8")
-            else:
-                edge = code.load(kind, code.at("i8", edges.address, offset))
-            stop = (edge > value if right else edge >= value) | (middle >= high.get())
-            high.set(code.select(stop, middle, high.get()))
-            low.set(code.select(stop, low.get(), middle + 1))
-        found = code.cast(low.get(), INDICES[target])
-        for each in range(max(many, 1)):
-            code.store(code.extract(found, each) if many else found, out.place(code, k + each))
-
-    def vectors() -> None:
-        with code.loop(0, m - SEARCHED, SEARCHED) as k:
-            several(k, SEARCHED)
-        several(m - SEARCHED, SEARCHED)  # which may overlap the one before
-
-    def singly() -> None:
-        with code.loop(0, m) as k:
-            several(k, 0)
-
-    fits = (n * edges.strides[0] < (1 << 31)) & (edges.strides[0] > 0)  # so that 32 bits hold offsets
-    code.choose(fits & (m >= SEARCHED), vectors, singly)
 
 
 Views = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, ...]]
@@ -381,12 +354,17 @@ def add(out: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int, negati
 
 def flat_index(index: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray | None:
     """The flat places of the integers of several dimensions, broadcast; None if one is out of range."""
+    whole = index[0].shape
+    if not whole or any(each.shape != whole for each in index):
+        index = np.broadcast_arrays(*index)
+        whole = index[0].shape
+        index = [np.atleast_1d(each) for each in index]
     places, size, failed = index[0], shape[0], NONE.copy()
     for inner, n in zip(index[1:], shape[1:], strict=True):
         letters = places.dtype.char, inner.dtype.char
         places = joined(f"{letters[0]}{letters[1]}qqqq", *letters)(places, inner, size, n, failed)
         size *= n
-    return None if failed else np.asarray(places)
+    return None if failed else places.reshape(whole)
 
 
 def prepared_flat_index(index: Sequence[np.ndarray], shape: tuple[int, ...]) -> Callable[..., np.ndarray]:
@@ -406,18 +384,3 @@ def bags(x: np.ndarray, index: np.ndarray, first: np.ndarray, last: np.ndarray) 
     failed = NONE.copy()
     out = row_bag("".join([*letters, letters[2], "q", letters[0]]), *letters)(x, index, first, last, failed)
     return None if failed else out
-
-
-def search(edges: np.ndarray, x: np.ndarray, target: str, right: bool) -> np.ndarray:
-    """The places of x (*, m) in the sorted edges (n) or (*, n), as integers of the type `target`."""
-    return _search_code(x.dtype.char, target, right)(edges, np.ascontiguousarray(x))
-
-
-def prepared_search(edges: np.ndarray, x: np.ndarray, target: str, right: bool) -> Callable[..., np.ndarray]:
-    """`search`; see `prepares`."""
-    code = _search_code(x.dtype.char, target, right)
-    return for_arrays(code, code, [edges, x], tables=1)
-
-
-def _search_code(letter: str, target: str, right: bool) -> Callable[..., np.ndarray]:
-    return row_search(letter + letter + target, letter, target, right)

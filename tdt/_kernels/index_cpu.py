@@ -5,6 +5,7 @@ Arrays are seen as (A, n, B), n along the dimension. An index names single eleme
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -93,7 +94,7 @@ def quotient(code: Code, a: Value, b: Value, limit: Value) -> Value:
 
 def _check(code: Code, kind: str, index: Value, begin: Value, count: Value, n: Value, low: Value) -> None:
     """Fail unless `count` indices lie in [low, n): the bits of index - low and of n - 1 - index have no sign then."""
-    many = VECTOR // SIZES[kind]
+    many = 64 // SIZES[kind]
     low, high = code.cast(low, kind), code.cast(n - 1, kind)
     whole = count // many * many
     signs = code.variable(f"<{many} x {kind}>", 0)
@@ -125,14 +126,15 @@ def _copy_row(code: Code, kind: str, x: Value, source: Value, out: Value, target
         code.store(code.load(kind, x, source + b), out, target + b)
 
 
-@native("pppqqqqqqq")
+@native("pppqqqqqqq", vectorize=False)
 def _put(
     code: Code, first: Value, last: Value, arguments: list[Value], kind: str, index_kind: str, whole: bool,
     single: bool, how: str, negative: bool,
 ) -> None:  # fmt: skip
     """out, index, source, n, m, B, parts (of the columns of an A), width of a part, step and lowest index as in `_take`.
 
-    A block is a part of an A. single: B is 1. Fails for an index out of range.
+    A block is a part of an A. single: B is 1, and `part` 1 if all indices are to be checked before an element is written. Fails
+    for an index out of range.
     """
     out, index, source, n, m, width, parts, part, step, low = arguments
 
@@ -143,16 +145,20 @@ def _put(
         code.store(combined(code, how, code.load(kind, out, target, count), new), out, target)
 
     def elements(outer: Value) -> None:
-        """Of an A, some elements at a time, which are all read before one is written."""
+        """Of an A, some elements at a time, which are all read, and their places checked, before one is written."""
         begin, row = outer * step if whole else outer * m, outer * m
-        _check(code, index_kind, index, begin, m, n, low)
+        with code.when(code.value(1, "i1") if whole else part == 1):
+            _check(code, index_kind, index, begin, m, n, low)
         many = m // AT_ONCE * AT_ONCE
         for start, stop, count in ((code.value(0, "i64"), many, AT_ONCE), (many, m, 1)):
             with code.loop(start, stop, count) as j:
-                targets = [outer * n + number for number in numbers([begin + j + k for k in range(count)])]
+                places = numbers([begin + j + k for k in range(count)])
+                if not whole:
+                    with code.when(functools.reduce(Value.__or__, [(place < 0) | (place >= n) for place in places])):
+                        code.fail()
                 found = [code.load(kind, source, row + j + k) for k in range(count)]
-                for target, new in zip(targets, found, strict=True):
-                    put(target, new)
+                for place, new in zip(places, found, strict=True):
+                    put(outer * n + place, new)
 
     def rows(outer: Value, left: Value) -> None:
         right = code.minimum(left + part, width)
@@ -239,10 +245,13 @@ def put(out: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int, how: s
     width = math.prod(out.shape[dim + 1 :])
     outer = math.prod(out.shape[:dim])
     threads = THREADS.count if outer < 16 else 1
-    part = max(-(-width // (2 * threads * WIDTH)) * WIDTH if threads > 1 else width, 1)
+    if width == 1:
+        parts, part = 1, int(outer == 1)
+    else:
+        part = max(-(-width // (2 * threads * WIDTH)) * WIDTH if threads > 1 else width, 1)
+        parts = -(-width // part)
     kind = KINDS[out.itemsize] if how == "set" else ADDED[out.dtype.char]
     routine = _put(kind, INDICES[index.dtype.char], whole, width == 1, how, negative)
-    parts = -(-width // part)
-    grain = max(1, UNITS * 2 // max(m * part, 1))
+    grain = max(1, UNITS * 2 * parts // max(m * width, 1))
     args = out, index, source, n, m, width, parts, part, m if index.ndim > 1 else 0, -n if negative else 0
     return parallel_checked(routine, outer * parts, args, grain)

@@ -28,6 +28,18 @@ def _long_rows(lib, dtype):
     return lib.from_numpy(rows)
 
 
+def _searches(lib):
+    """The places of values among few and many edges: in order, out of order, with a NaN, and of values laid out across."""
+    rng = np.random.default_rng(5)
+    values = rng.integers(-20, 20, (30, 4)).astype(np.float32)
+    values[0, :3] = NAN, INF, -INF
+    for n, right, small in ((3, False, False), (40, True, False), (70, False, True)):
+        edges = np.sort(rng.integers(-20, 20, n)).astype(np.float32)
+        for row in (edges, edges[::-1].copy(), np.append(edges[1:], np.float32(NAN))):
+            for x in (lib.from_numpy(values), lib.from_numpy(values).t()):
+                yield lib.bucketize(x, lib.from_numpy(row), right=right, out_int32=small)
+
+
 AGREE = {
     "max and min: long rows": lambda t: [
         tuple(find(x, dim, keepdim)) for dtype in (np.float32, np.float64, np.int32, np.int64, np.int8)
@@ -54,6 +66,7 @@ AGREE = {
         t.uint8, t.int8, t.int32, t.int64, t.bool, t.float16, t.float32)],
     "searchsorted: values of another dtype": lambda t: t.searchsorted(t.tensor([1, 2, 3]), t.tensor([1.5, 3.5])),
     "searchsorted: right by side": lambda t: t.searchsorted(t.tensor([1, 3, 3]), t.tensor([3]), side="right"),
+    "bucketize: edges in any order": lambda t: [*_searches(t)],
     "searchsorted: a sorter": lambda t: t.searchsorted(t.tensor([5, 1, 3]), t.tensor([2, 4]), sorter=t.tensor([1, 2, 0])),
     "searchsorted: values with gaps": lambda t: t.bucketize(t.rand(40, 3).t(), t.tensor([0.2, 0.5])).stride(),
     "searchsorted: few values, often": lambda t: [t.bucketize(t.tensor([1, 9]), t.tensor([1, 2])) for _ in range(6)],

@@ -19,6 +19,8 @@ WRITES: dict[str, Callable[..., Any]] = {
     "index_fill_": lambda lib, x, i, y: x.index_fill_(1, i, 1.5),
     "index_reduce_": lambda lib, x, i, y: x.index_reduce_(1, i, y, "amax"),
     "index_put_": lambda lib, x, i, y: x.index_put_((i, i), y[0, 0]),
+    "index_put_ by broadcast places": lambda lib, x, i, y: x.index_put_((i[:, None], i - 30), y[:3]),
+    "index_put_ at many places": lambda lib, x, i, y: x.index_put_((i.repeat(9), -i.repeat(9)), y[:27, 0]),
     "index_put_ accumulated": lambda lib, x, i, y: x.index_put_((i, i), y[0, :3], accumulate=True),
     "x[:, i] = y": lambda lib, x, i, y: x.__setitem__((slice(None), i), y) or x,
     "scatter_": lambda lib, x, i, y: x.scatter_(1, i[None, :, None].expand(40, 3, 50), y),

@@ -183,10 +183,10 @@ def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
 def _index_put(
     xp: ModuleType, x: Any, values: Any, *tensors: Any, dims: tuple[int, ...], accumulate: bool, out: Any = None
 ) -> Any:
-    if out is None:
-        out = in_format(xp, x, preserve_format)
-        if _placed(out, values, tensors, dims, accumulate):
-            return out
+    creates, out = out is None, in_format(xp, x, preserve_format) if out is None else out
+    looks_first = not accumulate or out.size >= _kernels.SMALL_INDEXED  # at all indices, before the kernel writes
+    if (creates or looks_first) and _placed(out, values, tensors, dims, accumulate):
+        return out
     _checked(x, tensors, dims)
     return _put_into(out, values, tensors, dims, accumulate)
 

@@ -460,12 +460,17 @@ def _take(xp: ModuleType, x: Any, index: Any) -> Any:
         return fast.reshape(index.shape)
     if index.size and not n:
         raise IndexError("take(): tried to take from an empty tensor")
+    _check_flat(index, n)
+    return x.reshape(-1)[index]
+
+
+def _check_flat(index: Any, n: int) -> None:
+    """IndexError for a place outside of [-n, n); on a GPU it is not looked for."""
     if index.size and isinstance(index, np.ndarray) and not (-n <= index.min() and index.max() < n):
         raise IndexError(
             f"out of range: tried to access index {index[(index < -n) | (index >= n)].flat[0]} on a tensor of {n} "
             "elements."
         )
-    return x.reshape(-1)[index]
 
 
 @_take.vjp("x")
@@ -498,19 +503,14 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @op(promote=(), broadcasts=False, computes=False)
 def _put(xp: ModuleType, x: Any, index: Any, source: Any, *, accumulate: bool = False, out: Any = None) -> Any:
-    n = x.size
-    if index.size and isinstance(index, np.ndarray) and not (-n <= index.min() and index.max() < n):
-        raise IndexError(
-            f"out of range: tried to access index {index[(index < -n) | (index >= n)].flat[0]} on a tensor of {n} "
-            "elements."
-        )
     creates, out = out is None, x.copy(order="C") if out is None or not out.flags.c_contiguous else out
-    flat = out.reshape(-1)
-    if accumulate:
-        if not _kernels.placed(flat, index.reshape(-1), source.reshape(-1), 0, "sum", negative=True):
-            add_at(flat, index.reshape(-1), source.reshape(-1))
-    else:
-        flat[index.reshape(-1)] = source.reshape(-1)
+    flat, places, values = out.reshape(-1), index.reshape(-1), source.reshape(-1)
+    if not _kernels.placed(flat, places, values, 0, "sum" if accumulate else "set", negative=True):
+        _check_flat(index, x.size)
+        if accumulate:
+            add_at(flat, places, values)
+        else:
+            flat[places] = values
     if not creates or x.flags.c_contiguous:
         return out
     ordered = in_format(xp, x, preserve_format)
