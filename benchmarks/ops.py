@@ -3,6 +3,7 @@
     python -m benchmarks.ops                             # all; about ten minutes a thread count
     python -m benchmarks.ops --only exp --sizes 1000     # ops whose name holds a word
     python -m benchmarks.ops --seed 3 --threads 1        # other shapes
+    python -m benchmarks.ops --sizes 4000000 --part 2/5  # the second fifth of the lines
 
 Functions of one and of two tensors are found by calling every function that both libraries have; `CASES` adds those that
 take more. The shapes of a size are drawn at random: the seed is printed. Both libraries take turns in short blocks.
@@ -386,8 +387,10 @@ def main() -> None:
     parser.add_argument("--only", default="", help="run only ops whose name contains this text")
     parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES))
     parser.add_argument("--seed", type=int, default=int(time.time()) % 10_000)
+    parser.add_argument("--part", default="1/1", help="run one of several parts of the lines, such as 2/5")
     parser.add_argument("--threads", type=int, default=0, help="number of threads; 0: all cores")
     args = parser.parse_args()
+    part, parts = map(int, args.part.split("/"))
     threads = args.threads or os.cpu_count() or 1
     os.environ["OMP_NUM_THREADS"] = str(threads)
     if threads == 1:
@@ -407,10 +410,11 @@ def main() -> None:
         rng = np.random.default_rng(args.seed)
         table = cases(rng, size)
         dims = shape(rng, size, 2)
+        pair = [rng.uniform(0.05, 0.95, dims).astype(np.float32) for _ in range(2)]
         for name, count, call in functions:
-            table[name] = [rng.uniform(0.05, 0.95, dims).astype(np.float32) for _ in range(count)], call
-        for name, (arrays, call) in table.items():
-            if args.only not in name:
+            table[name] = pair[:count], call
+        for k, (name, (arrays, call)) in enumerate(table.items()):
+            if args.only not in name or k % parts != part - 1:
                 continue
             for mode in ("forward", "gradient"):
                 sides = []
