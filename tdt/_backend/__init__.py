@@ -25,6 +25,7 @@ from tdt._backend.pending import raise_pending as raise_pending
 from tdt._backend.pending import swap as swap_pending  # noqa: F401
 from tdt._backend.scatter import add_at as add_at
 from tdt._backend.scatter import unordered_sums as unordered_sums
+from tdt._backend.sums import complex_product as complex_product
 from tdt._backend.sums import dot as dot
 from tdt._backend.sums import scan as scan
 from tdt._backend.sums import total as total

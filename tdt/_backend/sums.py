@@ -20,6 +20,7 @@ LARGE = 1 << 17  # elements of which NumPy's pairwise sums are joined in double 
 SMALL = 1 << 14  # elements that are added in double precision, which is as fast
 WIDTH = 256  # elements of a row, at least: shorter rows are seen as longer ones, several in one
 LINE = 1024  # elements that are added pairwise
+HALVED = 256  # rows of complex numbers that are multiplied by as many others, at least
 WIDER = {"f": np.dtype("float64"), "F": np.dtype("complex128")}  # to join blocks in, by dtype.char
 
 
@@ -113,6 +114,23 @@ def scan(xp: Any, function: Any, x: Any, axis: int) -> Any:
     if function is not np.multiply:  # a sum begins at 0
         found += 0
     return found.astype(x.dtype, copy=False)
+
+
+def complex_product(x: np.ndarray, axis: tuple[int, ...] | None, keepdims: bool) -> Any:
+    """x.prod(axis, keepdims=keepdims) of complex numbers, whose halves are multiplied: NumPy multiplies them one by one.
+
+    complex64 is multiplied in complex128, and rounded once.
+    """
+    axes = tuple(range(x.ndim)) if axis is None else axis
+    remaining = [n for d, n in enumerate(x.shape) if d not in axes]
+    rows = np.moveaxis(x, axes, range(len(axes))).reshape(math.prod(x.shape[d] for d in axes), *remaining)
+    while (half := len(rows) // 2) >= HALVED:
+        products = np.multiply(rows[:half], rows[half : 2 * half], dtype=WIDER.get(x.dtype.char))
+        if len(rows) % 2:
+            products[0] *= rows[-1]
+        rows = products
+    out = np.multiply.reduce(rows, 0, WIDER.get(x.dtype.char)).astype(x.dtype, copy=False)
+    return np.expand_dims(out, axes) if keepdims else out
 
 
 def _coalesced(x: np.ndarray, groups: list[bool]) -> tuple[np.ndarray, list[bool]]:

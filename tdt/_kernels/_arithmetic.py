@@ -37,9 +37,19 @@ def arithmetic(how: str) -> Callable[..., Any] | None:
                 if (function := functions.get(char)) is None:
                     function = functions[char] = _OF_TWO[how].function_for((a, b), {})[0]
                 return function.run((a, b), out)
+        if how == "true_divide" and (found := complex_quotient(a, b, out)) is not None:
+            return found
         return ufunc(a, b, out)
 
     return call
+
+
+def complex_quotient(x: Any, y: Any, out: Any = None) -> Any:
+    """x / y, of which one is an array of complex numbers, as `complex_cpu.quotient` says; None where no kernel applies."""
+    like = y if y.__class__ is np.ndarray else x
+    if like.__class__ is not np.ndarray or like.dtype.char not in "FD" or not like.size or not SWITCHES.kernels:
+        return None
+    return _complex_quotient(x, y, out)
 
 
 def quick_arithmetic(how: str, dtype: Any) -> Any:
@@ -144,6 +154,7 @@ def multiply(a: Any, b: Any) -> Any:
 
 
 _filler, _spaced = lazy("generated:filler"), lazy("spaced_cpu:spaced")
+_complex_quotient = lazy("complex_cpu:quotient")
 # By dtype: `spaced`, with the place from which on numbers are counted down.
 SPACED = Found(lambda dtype: _spaced if SWITCHES.kernels else _spaced_by_numpy, _spaced_by_numpy)
 _half_sum = from_formula("sum_of_two", lambda xp, a, b: a + b, 2, ())[0]

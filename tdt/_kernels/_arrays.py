@@ -321,8 +321,10 @@ def small_cholesky(x: np.ndarray) -> Any:
 
 def scanned(how: str, x: Any, dim: int, backwards: bool = False) -> Any:
     """The running "sum" or "prod" of a large array, as `scan_cpu.scan` says; None where no kernel applies."""
-    if not SWITCHES.kernels or x.__class__ is not np.ndarray or x.size < LARGE_SCAN or x.dtype.char not in "fdlq":
+    if not SWITCHES.kernels or x.__class__ is not np.ndarray or x.size < LARGE_SCAN or x.dtype.char not in "fdlqFD":
         return None
+    if x.dtype.kind == "c":
+        return None if how == "prod" else _parts_scanned(how, np.ascontiguousarray(x), dim, backwards)
     if x.size < THREADS.elementwise:
         if dim == x.ndim - 1:
             out = np.empty(x.shape, x.dtype)
@@ -330,6 +332,12 @@ def scanned(how: str, x: Any, dim: int, backwards: bool = False) -> Any:
         matrices = np.ascontiguousarray(x).reshape(*x.shape[: dim + 1], -1)
         return _column_scan(how, x.dtype, backwards)(matrices).reshape(x.shape)
     return _scan(how, np.ascontiguousarray(x), dim, x.dtype.char, backwards)
+
+
+def _parts_scanned(how: str, x: np.ndarray, dim: int, backwards: bool) -> np.ndarray:
+    """`scanned` of the real and imaginary parts of a contiguous array."""
+    parts = scanned(how, x.view(x.real.dtype).reshape(*x.shape, 2), dim, backwards)
+    return parts.reshape(*x.shape[:-1], -1).view(x.dtype)
 
 
 def running_extremes(how: str, x: Any, dim: int) -> Any:

@@ -18,7 +18,7 @@ from tdt._kernels.scan_cpu import WIDTH, extremes_of_row, extremes_one_by_one, r
 
 SCANNED, COMPARED = "fdlq", "fdbhilq"  # letters of the types that have code
 RUNNING = ("sum", "narrow", "prod")
-FEW = 4  # columns that are added along side by side, at least; else `WIDTH`
+COUNTS = (WIDTH, 4, 2, 0)  # columns that are added along side by side
 
 
 @generalized("(n)->(n)")
@@ -41,7 +41,7 @@ def column_scan(
     """`row_scan` of the columns of a contiguous matrix, side by side."""
     (x, out), (n, m) = operands, sizes
     wide, done = running_type(how, letter), code.variable("i64", 0)
-    for count in (WIDTH, FEW, 0):
+    for count in COUNTS:
         with code.loop(done.get(), m - (max(count, 1) - 1), max(count, 1)) as column:
             total = code.variable(vector(wide, count), int(how == "prod"))
             with code.loop(0, n) as k:

@@ -73,11 +73,23 @@ def _columns(code: Code, first: Value, last: Value, arguments: list[Value], how:
                 total.set(_step(code, how, total.get(), code.cast(read(code, letter, x, place, count), wide)))
                 write(code, letter, total.get(), out, place)
 
-        def rest() -> None:
-            with code.loop(0, width - left) as b:
-                tile(0, base + b)
+        def narrower(count: int, base: Value, columns: Value) -> None:
+            """Columns that fill no tile: those of its half, if they are so many, and what is left."""
 
-        code.choose(left + WIDTH <= width, lambda: tile(WIDTH, base), rest)
+            def half() -> None:
+                tile(count if count > 1 else 0, base)
+
+            if count == 1:
+                with code.when(columns > 0):
+                    half()
+            else:
+                fills = columns >= count
+                with code.when(fills):
+                    half()
+                done = code.select(fills, code.value(count, "i64"), 0)
+                narrower(count // 2, base + done, columns - done)
+
+        code.choose(left + WIDTH <= width, lambda: tile(WIDTH, base), lambda: narrower(WIDTH // 2, base, width - left))
 
 
 @native("pppqqqq")

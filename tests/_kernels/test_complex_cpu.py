@@ -46,3 +46,36 @@ def test_sums_of_many_are_those_of_the_parts_over_any_dimensions():
         for found in (x.sum(**how), x.t().contiguous().t().sum(**how)):
             assert found.dtype == tdt.complex64 and found.shape == expected.shape
             np.testing.assert_allclose(found.numpy(), expected, rtol=exact)
+
+
+def test_quotients_have_numpys_bits_in_every_form():
+    parts = [0.0, -0.0, 1.0, -2.5, 1e-40, 3e38, INF, -INF, NAN]
+    few = [complex(a, b) for a, b in itertools.product(parts, parts)]
+    for kind in (np.complex64, np.complex128):
+        y = np.tile(np.array(few, kind), len(few))
+        x = y.reshape(len(few), -1).T.copy().reshape(-1)
+        with np.errstate(all="ignore"):
+            pairs = [
+                (tdt.from_numpy(x) / tdt.from_numpy(y), x / y),
+                (tdt.from_numpy(x[:37]) / tdt.from_numpy(y[:37]), x[:37] / y[:37]),
+                (tdt.reciprocal(tdt.from_numpy(y)), kind(1) / y),
+                ((2 - 3j) / tdt.from_numpy(y), kind(2 - 3j) / y),
+                (tdt.from_numpy(x.copy()).div_(1 - 2j), x / kind(1 - 2j)),
+            ]
+        for found, expected in pairs:
+            numbers = found.numpy().view(kind(0).real.dtype), expected.view(kind(0).real.dtype)
+            np.testing.assert_array_equal(*numbers)
+            assert (np.signbit(numbers[0]) == np.signbit(numbers[1]))[~np.isnan(numbers[1])].all()
+
+
+def test_means_products_and_running_sums_are_rounded_once():
+    draw = np.random.default_rng(2)
+    values = np.exp(1j * draw.uniform(0, 7, (70, 83))).astype(np.complex64)
+    wide, x = values.astype(np.complex128), tdt.from_numpy(values)
+    for dim in (0, 1):
+        np.testing.assert_allclose(x.prod(dim).numpy(), wide.prod(dim), rtol=1e-6)
+        np.testing.assert_allclose(x.mean(dim, True).numpy(), wide.mean(dim, keepdims=True), rtol=1e-5)
+        for y in (x, x.t().contiguous().t()):
+            np.testing.assert_array_equal(y.cumsum(dim).numpy(), wide.cumsum(dim).astype(np.complex64))
+    np.testing.assert_allclose(x.prod().numpy(), wide.prod(), rtol=1e-6)
+    assert x.prod(0, keepdim=True).shape == (1, 83) and x[:0].prod(0).tolist() == [1] * 83

@@ -17,6 +17,7 @@ from tdt._core.methods import function_alias, method
 from tdt._core.old_arguments import accepts_old_order
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import Tensor
+from tdt._kernels import complex_quotient
 from tdt._kernels import multiply as multiply_arrays
 from tdt._ops._common import Number, conj
 from tdt._ops._operators import arithmetic_operator
@@ -192,6 +193,8 @@ def _div_name(node: Any) -> str:
     node=_div_name,
 )  # fmt: skip
 def _div(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
+    if xp is np and (found := complex_quotient(x, y, out)) is not None:
+        return found
     return x / y if out is None else xp.true_divide(x, y, out=out)
 
 

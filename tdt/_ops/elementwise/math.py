@@ -53,7 +53,8 @@ def _rsqrt(xp: ModuleType, x: Any) -> Any:
 
 
 def _reciprocal(xp: ModuleType, x: Any) -> Any:
-    return 1 / x
+    found = _kernels.complex_quotient(1, x) if xp is np else None
+    return 1 / x if found is None else found
 
 
 def _square(xp: ModuleType, x: Any, *, out: Any = None) -> Any:

@@ -89,10 +89,19 @@ def _zeros(xp: ModuleType, g: Any) -> Any:
     return _kernels.zeros_like(xp, g)
 
 
+def _negative(xp: ModuleType, x: Any, *, out: Any = None) -> Any:
+    if xp is np and x.dtype.kind == "c" and out is None and x.ndim and x.flags.c_contiguous:
+        return np.negative(x.view(x.real.dtype)).view(x.dtype)  # complex numbers would be taken one by one
+    return xp.negative(x) if out is None else xp.negative(x, out=out)
+
+
+_negative.ufunc = "negative"  # type: ignore[attr-defined]
+
+
 @method(aliases=("negative",), in_place=by_op, in_place_function=True)
 @front
 @unary_op(
-    ufunc("negative"),
+    _negative,
     formula=True,
     vjp=lambda g: -g,
     fast_vjp=lambda xp, g: -g if g.dtype.kind in "fc" else OPS["neg"].forward(xp, g),

@@ -197,7 +197,8 @@ def _float_only(name: str, x: Tensor) -> None:
 def _mean(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False) -> Any:
     n = x.size if dim is None else count(x.shape, dim)
     fast = _kernels.folded("mean", x, dim, keepdim, None, n)
-    return _kernels.quotient(_backend.total(x, dim, None, keepdim), n or math.nan) if fast is None else fast
+    total = _kernels.total if x.dtype.kind == "c" else _backend.total
+    return _kernels.quotient(total(x, dim, None, keepdim), n or math.nan) if fast is None else fast
 
 
 @_mean.vjp("x")
@@ -291,6 +292,8 @@ def nanmean(
 @op(packed=True, node=by_dim("Prod"), autocast="float32")
 def _prod(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False, dtype: Any = None) -> Any:
     fast = _kernels.folded("prod", x, dim, keepdim) if dtype is None else None
+    if x.dtype.kind == "c" and xp is np and dtype is None:
+        return _backend.complex_product(x, dim, keepdim)
     return x.prod(dim, _accumulation_dtype(x, dtype), None, keepdim) if fast is None else fast
 
 
