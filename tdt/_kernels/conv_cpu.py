@@ -503,8 +503,7 @@ def _windows(x: tuple, y: tuple, image: tuple, kernel: tuple, stride: tuple, pad
     cells = math.prod(kernel)
     in_group = -(-columns // shape.columns)
     joined = kernel[-1] if dilation[-1] == 1 else 1
-    required = PIECES * threads if threads > 1 else 1
-    some, together, shape = _piece_of_windows(channels, joined, cells, groups, in_group, shape, required)
+    some, together, shape = _piece_of_windows(channels, joined, cells, groups, in_group, shape, threads)
     joined = joined if some == channels else 1
     window = three(kernel, 1)
     starts = _offsets(window, [n * s for n, s in zip(three(dilation, 1), steps, strict=True)])
@@ -544,8 +543,8 @@ def _ranges(size: tuple, result: tuple, kernel: tuple, stride: tuple, padding: t
 
 
 def _piece_of_windows(channels: int, joined: int, cells: int, groups: int, in_group: int, shape: Shape,
-                      required: int) -> tuple[int, int, Shape]:  # fmt: skip
-    """Channels and panels of a piece of a weight gradient's work, of which there are to be `required`, and its tile.
+                      threads: int) -> tuple[int, int, Shape]:  # fmt: skip
+    """Channels and panels of a piece of a weight gradient's work, and its tile.
 
     Which piece an element belongs to does not change its sum, so that bits do not depend on the number of threads.
     """
@@ -553,24 +552,29 @@ def _piece_of_windows(channels: int, joined: int, cells: int, groups: int, in_gr
     while together > 1 and cells * shape.rows * together * shape.columns > SCRATCH:
         together -= 1
     most = max(1, min(channels, SCRATCH // (cells * together * shape.columns)))
-    while groups * -(-channels // most) * -(-in_group // together) < required:
+    while threads > 1 and groups * -(-channels // most) * -(-in_group // together) < PIECES * threads:
         if most > 2 * shape.rows and cells * most >= 8 * shape.rows:  # else y is read again for few products
             most = -(-most // 2)
         elif together > 1:
             together = -(-together // 2)
         else:
             break
-    even = -(-channels // -(-channels // most))
+    count, parts = -(-channels // most), groups * -(-in_group // together)
 
     def time(piece: tuple[int, Shape]) -> float:
         some, tile = piece
         if some == channels:
-            return cells // joined * -(-channels * joined // tile.rows) * tile.cycles
+            cycles = cells // joined * -(-channels * joined // tile.rows) * tile.cycles
+            return cycles * -(-parts // threads)
         whole, rest = divmod(channels, some)
-        return cells * (whole * -(-some // tile.rows) + -(-rest // tile.rows)) * tile.cycles
+        if threads > 1:  # of the thread that has most pieces
+            return cells * -(-some // tile.rows) * tile.cycles * -(-(whole + (rest > 0)) * parts // threads)
+        return cells * (whole * -(-some // tile.rows) + -(-rest // tile.rows)) * tile.cycles * parts
 
+    further = 2 * count if threads > 1 and count * parts < MANY_PIECES * threads else count
+    evenly = [-(-channels // n) for n in range(count, further + 1)]
     tiles = same_columns(shape)
-    some, tile = min([(n, t) for t in tiles for n in (even, max(1, most - most % t.rows))], key=time)
+    some, tile = min([(n, t) for t in tiles for n in (*evenly, max(1, most - most % t.rows))], key=time)
     return some, together, tile
 
 
