@@ -28,7 +28,7 @@ from tdt._kernels._launches import copy_to, sum_of, watched_contiguous, words_fo
 from tdt._kernels._layout import prepared_transposition, transposed
 from tdt._kernels._native import vector_width
 from tdt._kernels._pack import packer
-from tdt._kernels._pool import parallel, stays_on_caller
+from tdt._kernels._pool import get_num_threads, parallel, stays_on_caller
 from tdt._kernels._registry import prepares
 from tdt._kernels._row_dots import BLOCK, FEW, products_of_few, sums_of_few
 from tdt._kernels._tile import Shape, address, call, choose, choose_for, rates
@@ -420,11 +420,15 @@ def _time(rows: int, columns: int) -> float:
     return products / rates()[shape] + PACKED * columns * -(-rows // ROWS)
 
 
-@functools.lru_cache(256)
 def _plan_of_sums(count: int, rows: int, columns: int, pixels: int) -> tuple:
     """Parts of the sum, blocks of each, and how many blocks a thread should at least have; words of `_summed`."""
+    return _plan_for_threads(count, rows, columns, pixels, get_num_threads())
+
+
+@functools.lru_cache(256)
+def _plan_for_threads(count: int, rows: int, columns: int, pixels: int, threads: int) -> tuple:
     shape = _tile(rows, columns)
-    step, blocks, chunk = _cut(count, rows, columns, pixels, shape.columns)
+    step, blocks, chunk = _cut(count, rows, columns, pixels, shape.columns, threads)
     together = max(1, min(chunk, DEPTH // pixels))
     table, cells = np.arange(shape.rows) * pixels, np.arange(together) * (rows * pixels)
     words = [address("rows", shape), packer("columns", shape.columns, shape.width), address_of(table), address_of(cells),
@@ -433,13 +437,20 @@ def _plan_of_sums(count: int, rows: int, columns: int, pixels: int) -> tuple:
     return -(-count // chunk), blocks, grain, words_for(words, [table, cells])
 
 
-def _cut(count: int, rows: int, columns: int, pixels: int, panel: int) -> tuple[int, int, int]:
-    """Columns of a block of a weight gradient, how many blocks, and samples that a part of its sum is of."""
+def _cut(count: int, rows: int, columns: int, pixels: int, panel: int, threads: int) -> tuple[int, int, int]:
+    """Columns of a block of a weight gradient, how many blocks, and samples that a part of its sum is of.
+
+    The parts depend on shapes alone, as sums do on them; of blocks each thread has as many, if that is possible.
+    """
     high, wide = -(-rows // ROWS), -(-columns // panel)
-    step = panel * min(COLUMNS // panel, max(4, -(-wide * high // PARTS)))
-    blocks = high * -(-columns // step)
-    chunks = max(1, min(count, PARTS // blocks, count * pixels // CHUNK))
-    return step, blocks, -(-count // chunks)
+    across = -(-wide // min(COLUMNS // panel, max(4, -(-wide * high // PARTS))))
+    chunks = max(1, min(count, PARTS // (high * across), count * pixels // CHUNK))
+    chunk = -(-count // chunks)
+    parts = high * -(-count // chunk)
+    if threads > 1:  # panels of the thread that has most
+        across = min(range(across, 2 * across), key=lambda n: -(-parts * n // threads) * -(-wide // n))
+    step = panel * -(-wide // across)
+    return step, high * -(-columns // step), chunk
 
 
 def _scratch(code: Code) -> tuple[Value, Value]:
