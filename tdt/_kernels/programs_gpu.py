@@ -52,9 +52,9 @@ class Repeated:
         self._calls += 1
         return FIRST <= self._calls <= LAST
 
-    def noted(self, function: Callable[[], Any], inputs: Any) -> Any:
-        """function(), whose launches become the program. inputs: the nested arrays that it computes with."""
-        notes = CURRENT.notes = Notes(inputs)
+    def noted(self, function: Callable[[], Any], inputs: Any, twice: bool = False) -> Any:
+        """function(), whose launches become the program. Other arguments: as of `Notes`."""
+        notes = CURRENT.notes = Notes(inputs, twice)
         try:
             result = function()
         finally:
@@ -64,9 +64,15 @@ class Repeated:
 
 
 class Notes:
-    """The launches of one call, as lines of a program."""
+    """The launches of one call, as lines of a program.
 
-    def __init__(self, inputs: Any):
+    Args:
+        inputs: the nested arrays that it computes with.
+        twice: whether all calls get one array twice in a list, where this one does.
+    """
+
+    def __init__(self, inputs: Any, twice: bool = False):
+        self._twice = twice
         self._lines: list[str] = []
         self._values: dict[str, Any] = {}  # what the lines refer to
         self._known: list[tuple[str, Any]] = []  # arrays, by what they are called
@@ -87,15 +93,20 @@ class Notes:
         self._known.append((name, array))
 
     def depends(self, array: Any, function: Callable[..., Any], *args: Any) -> None:
-        """Note an array that function(*args) gives in each call."""
+        """Note an array that function(*args) gives in each call. args: arrays that are known, and constants."""
         name = self._value(array)
-        self._lines.append(f"{name} = {self._value(function)}({', '.join(map(self._value, args))})")
+        values = [self._known_array(x) if x.__class__ is _backend.GpuArray else self._value(x) for x in args]
+        self._lines.append(f"{name} = {self._value(function)}({', '.join(values)})")
         self._known.append((name, array))
         del self._values[name]
 
-    def launch(self, kernel: Any, blocks: tuple, threads: tuple, arguments: Iterable[Any]) -> None:
-        """Note the launch of a kernel."""
+    def launch(
+        self, kernel: Any, blocks: tuple, threads: tuple, arguments: Iterable[Any], further: Callable | None = None
+    ) -> None:
+        """Note the launch of a kernel. further: gives the last arguments in each call."""
         values = "".join([f"{self._argument(_cuda.as_constant(x))}, " for x in arguments])
+        if further is not None:
+            values += f"*{self._value(further)}()"
         self._lines.append(f"{self._value(kernel.kernel)}({blocks!r}, {threads!r}, ({values}))")
 
     def call(self, function: Callable[..., None], arguments: Iterable[Any]) -> None:
@@ -123,8 +134,11 @@ class Notes:
 
     def _add_inputs(self, name: str, value: Any) -> None:
         if value.__class__ is _backend.GpuArray:
-            if any(value is known for _, known in self._known):  # which of the two is meant later?
-                self.refuse()
+            for other, known in self._known:
+                if value is known:
+                    if not self._twice or other.rpartition("[")[0] != name.rpartition("[")[0]:
+                        self.refuse()  # which of the two is meant later?
+                    return
             self._known.append((name, value))
         elif isinstance(value, (tuple, list)):
             for k, each in enumerate(value):
@@ -138,6 +152,13 @@ class Notes:
         self._values[name] = value
         self._alive.append(value)
         return name
+
+    def _known_array(self, value: Any) -> str:
+        for name, array in self._known:
+            if array is value:
+                return name
+        self.refuse()
+        return "None"
 
     def _argument(self, value: Any) -> str:
         """What an argument of a launch is called; of an array that is not known, its memory: a kernel takes the address alone."""

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
-from tdt._backend.waiting import refuse_program
+from tdt._backend.waiting import CURRENT, launch_waiting, refuse_program
 from tdt._kernels import _cuda
 from tdt._kernels._cuda import LETTERS, STORED
 from tdt._kernels.capture_gpu import signed
+from tdt._kernels.programs_gpu import MEMORY
 
 PHILOX = r"""
 struct words { unsigned int a, b, c, d; };
@@ -47,8 +48,8 @@ extern "C" __global__ void draw_words(unsigned long long* out, const long long* 
 
 # Of 53-bit draws, each of two words, those below a bound are kept.
 DROPOUT = r"""
-extern "C" __global__ void dropout(const STORED* x, STORED* out, bool* mask, const long long* place, long long count,
-                                   long long seed, long long offset, long long bound, double scale) {
+extern "C" __global__ void dropout(const STORED* x, STORED* out, bool* mask, long long count, long long bound, double scale,
+                                   long long seed, long long offset, const long long* place) {
     FROM_PLACE
     const REAL factor = (REAL)scale;
     const long long step = (long long)gridDim.x * blockDim.x;
@@ -80,17 +81,26 @@ def words(seed: int, offset: int, place: Any, count: int) -> Any:
 def _dropout(dtype: Any) -> Callable[..., None]:
     letter = LETTERS[dtype]
     source = DROPOUT.replace("STORED", STORED[letter]).replace("REAL", "double" if letter == "d" else "float")
-    return _cuda.compiled(PHILOX + source, "dropout")
+    return _cuda.bare(PHILOX + source, "dropout")
 
 
-def dropout(x: Any, *, p: float, scale: float, generator: Any) -> tuple[Any, Any]:
-    """(x times `scale`, or 0 with probability p; which elements are kept), drawn in the order of the memory of dense `x`."""
-    refuse_program()
-    xp = _backend.gpu()
-    out, mask = xp.empty_like(x), xp.empty_like(x, np.bool_)
-    seed, offset, place = generator.take(2 * x.size)
-    blocks = _cuda.blocks_for(-(-x.size // 2))
-    bound = math.ceil((1 - p) * 2.0**53)
-    numbers = x.size, signed(seed), signed(offset), bound, scale
-    _dropout(x.dtype)((blocks,), (_cuda.THREADS,), (x, out, mask, place, *numbers))
+def dropout(x: Any, *, p: float, scale: float, source: Callable[[], Any]) -> tuple[Any, Any]:
+    """(x times `scale`, or 0 with probability p; which elements are kept), drawn in the order of the memory of dense `x`.
+
+    source: gives the generator that draws.
+    """
+    out, mask, count = MEMORY.empty_like(x), MEMORY.empty_like(x, np.bool_), 2 * x.size
+
+    def drawn() -> tuple[int, int, Any]:
+        generator = source()
+        with generator.lock:
+            seed, offset, place = generator.engine.take(count)
+        return signed(seed), signed(offset), place
+
+    launch_waiting()
+    kernel, blocks, threads = _dropout(x.dtype), (_cuda.blocks_for(-(-x.size // 2)),), (_cuda.THREADS,)
+    arguments = x, out, mask, x.size, math.ceil((1 - p) * 2.0**53), scale
+    kernel(blocks, threads, (*arguments, *drawn()))
+    if CURRENT.notes is not None:
+        CURRENT.notes.launch(kernel, blocks, threads, arguments, drawn)
     return out, mask

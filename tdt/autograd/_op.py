@@ -138,9 +138,9 @@ class Op(Traits):
         # `tdt.compile` records both; "drawn" in `traced` is the formula of the second, with the attribute `p` as an operand.
         self.parts: tuple[Callable[..., Any], Callable[..., Any]] | None = None
         self.on_gpu: Any = False  # `_on_gpu.form_of` it, once that is known
-        self.layouts: Any = (
-            False if self.random or self.data_dependent else None
-        )  # calls of `_layouts`, once there are some
+        # Calls of `_layouts`, once there are some; False for what no program may repeat.
+        draws = self.random and not hasattr(forward, "repeatable")
+        self.layouts: Any = False if draws or self.data_dependent else None
         self.plans: dict[tuple, Plan] = {}
         _kernels.UFUNCS.append(self.plans)
         self.on_sparse: Callable[..., Any] | None = None
@@ -196,7 +196,8 @@ class Op(Traits):
             rule = self.rules[wrt[0]]
             assert rule.wrt == wrt, f"{self.name}: fast_vjp{wrt} has no rule for the same operands"
             rule.fast, rule.fast_params = function, _parameters(function)
-            if self.view and hasattr(function, "repeatable"):  # a view launches nothing, but its gradient does
+            # A view launches nothing, but its gradient may.
+            if self.view and hasattr(function, "repeatable") and not hasattr(function, "gives_views"):
                 self.layouts = None
             # A rule of the gradient alone gives back the gradient, or zeros.
             if self.formula and not rule.joint and not {"xp", "g"}.issuperset(rule.fast_params):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tdt
-from tdt._kernels import SWITCHES, _cublas_lt, product_gpu
+from tdt._kernels import SWITCHES, _cublas_lt, forget, product_gpu
 from tdt.nn import functional as F
 from tests.programs_on_gpu import GPU, compared, names
 
@@ -71,6 +71,22 @@ def test_functions_that_are_called_again_compute_with_the_tensors_of_the_call(na
             results.append([t.detach().cpu() for t in (out, x.grad, w.grad)])
         for got, expected in zip(*results, strict=True):
             assert tdt.allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_dropout_draws_further_numbers_where_its_program_is_repeated():
+    x, drawn = tdt.ones(40, device=GPU, requires_grad=True), []
+    for forgets in (False, True):
+        tdt.manual_seed(3)
+        drawn.append([])
+        for _ in range(7):
+            if forgets:
+                forget()
+            out = F.dropout(x, 0.3)
+            (grad,) = tdt.autograd.grad(out.sum(), x)
+            assert tdt.equal(grad, out.detach())
+            drawn[-1].append(out.tolist())
+    assert drawn[0] == drawn[1]
+    assert len({*map(tuple, drawn[0])}) == 7
 
 
 def test_arguments_that_are_equal_and_of_other_types_are_other_calls():

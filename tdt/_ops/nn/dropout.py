@@ -15,7 +15,7 @@ import numpy as np
 
 from tdt import _backend
 from tdt._backend.layout import empty_in_order
-from tdt._backend.waiting import ends_by_formula
+from tdt._backend.waiting import ends_by_formula, refuse_program, repeatable
 from tdt._core.creation import empty_like
 from tdt._core.dtype import FLOATING, check_category
 from tdt._core.tensor import Tensor
@@ -73,11 +73,12 @@ def _mask(xp: Any, x: Any, p: float, by_channel: bool, source: Any) -> Any:
 
 @op(name="dropout", dtypes=FLOATING, outputs=("out", "mask"), nondiff=("mask",), random=True, half="everywhere",
     shape=lambda x, *, by_channel=False, **how: (x, _channels(x) if by_channel else x), node="MulBackward0")  # fmt: skip
+@repeatable
 def _dropout(xp, x, *, p, generator, by_channel=False):
-    source = generator_for(generator, _backend.device_of(x))
+    source = functools.partial(generator_for, generator, _backend.device_of(x))
     if not by_channel and (fast := chosen(_DRAWN, xp, x)):
-        with source.lock:
-            return fast(x, p=p, scale=_scale(x.dtype, p), generator=source.engine)
+        return fast(x, p=p, scale=_scale(x.dtype, p), source=source)
+    refuse_program()
     mask = _draw(xp, x, p=p, generator=generator, by_channel=by_channel)
     return _scaled(xp, x, mask, p=p), mask
 
