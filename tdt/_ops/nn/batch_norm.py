@@ -280,7 +280,11 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
             return out
     if training and running_mean is None is running_var:
         return _by_batch_alone(input, weight, bias, eps)
-    if training and _moves_at_once(input, running_mean, running_var, weight, bias):
+    if training and input._a.__class__ is not np.ndarray:
+        counted = counted_batch_norm(input, running_mean, running_var, weight, bias, momentum, eps, None)
+        if counted is not None:
+            return counted
+    elif training and _moves_at_once(input, running_mean, running_var, weight, bias):
         out, mean, _, var = _results_by_batch(input, weight, bias, eps)
         moved = running_mean._a, mean._a, running_var._a, var._a  # type: ignore[union-attr]
         _MOVING_AVERAGES(*moved, momentum)
@@ -456,7 +460,8 @@ def _on_gpu(x: Tensor, running_mean: Tensor | None, running_var: Tensor | None, 
 
 
 def counted_batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None,
-                       bias: Tensor | None, momentum: float, eps: float, batches: Tensor) -> Tensor | None:  # fmt: skip
+                       bias: Tensor | None, momentum: float, eps: float,
+                       batches: Tensor | None) -> Tensor | None:  # fmt: skip
     """`batch_norm` in training by a kernel that also adds 1 to `batches`; None, with nothing done, where none does."""
     params = running_mean, running_var, weight, bias
     call: LayoutCall | None = None
@@ -464,7 +469,7 @@ def counted_batch_norm(input: Tensor, running_mean: Tensor | None, running_var: 
     if record is not None:
         call, arrays = call_of(_COUNTED, (input, *params, batches), {"momentum": momentum, "eps": eps})
     if record is not None and call is not None and call.plan is not None:
-        if batches._st.inference:
+        if batches is not None and batches._st.inference:
             return None
         for v in params:
             if v is not None and v._view is not None:
@@ -488,13 +493,16 @@ def counted_batch_norm(input: Tensor, running_mean: Tensor | None, running_var: 
 _COUNTED = Layouts()
 
 
-def _counts_on_gpu(input: Tensor, params: tuple[Tensor | None, ...], eps: float, batches: Tensor) -> bool:
+def _counts_on_gpu(input: Tensor, params: tuple[Tensor | None, ...], eps: float, batches: Tensor | None) -> bool:
     """Whether a kernel normalises the input, and adds 1 to the number of batches."""
-    x, count = input._a, batches._a
+    x = input._a
     if x.__class__ is np.ndarray or x.ndim < 2 or eps <= 0 or _values_of_a_channel(x.shape) < 2:
         return False
     if not fits_gpu(input, *params) or any(v is not None and v._a.shape != x.shape[1:2] for v in params):
         return False
+    if batches is None:
+        return True
+    count = batches._a
     on_one = count.__class__ is x.__class__ and count.device == x.device
     return on_one and count.dtype == np.int64 and not batches._st.inference
 
