@@ -85,6 +85,12 @@ def repeatable(function: Function) -> Function:
     return function
 
 
+def gives_views(function: Function) -> Function:
+    """Decorate an array-level rule that gives the gradient or a view of it, and otherwise launches what waits by itself."""
+    function.gives_views = True  # type: ignore[attr-defined]
+    return repeatable(function)
+
+
 def refuse_program() -> None:
     """Make no program of the call that is noted: it does what a program cannot repeat."""
     if CURRENT.notes is not None:

@@ -137,6 +137,7 @@ from tdt._kernels._formulas import (
 )
 from tdt._kernels._gpu_conditions import (
     always,
+    gpu_alike,
     gpu_attention,
     gpu_channel_values,
     gpu_channels,
@@ -263,6 +264,7 @@ __all__ = [
     "small_cholesky",
     "small_triangular",
     "always",
+    "gpu_alike",
     "gpu_attention",
     "gpu_channel_values",
     "gpu_channels",

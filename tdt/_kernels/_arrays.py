@@ -33,8 +33,9 @@ from tdt._kernels._conditions import (
     vectors_of_eight,
 )
 from tdt._kernels._formulas import BFLOAT16, FLOAT32, FLOAT64, LOWER, astype, narrow, widen
+from tdt._kernels._gpu_conditions import gpu_foldable
 from tdt._kernels._launches import WATCH, watched_copy
-from tdt._kernels._registry import SWITCHES, Found, chosen, gpu_kernel, kernel, lazy
+from tdt._kernels._registry import SWITCHES, Found, chosen, chosen_on_gpu, gpu_kernel, kernel, lazy
 from tdt._kernels._stream import stream_from
 from tdt._kernels._threads import THREADS
 
@@ -189,14 +190,26 @@ def _load_small_products(dtype: Any) -> tuple:
 
 def folded(name: str, x: Any, axis: Any, keepdims: bool, dtype: Any = None, number: float = 0.0) -> Any:
     """An array folded over dimensions by generated code, as `fold_cpu.fold` says; None where there is none."""
-    if x.__class__ is not np.ndarray or not SWITCHES.kernels:
+    if x.__class__ is not np.ndarray:
+        return None if dtype is not None and dtype != x.dtype else _folded_on_gpu(name, x, axis, keepdims, number)
+    if not SWITCHES.kernels:
         return None
     return _fold_over(name, x, axis, keepdims, dtype, number)
 
 
+def _folded_on_gpu(name: str, x: Any, axis: Any, keepdims: bool, number: float = 0.0) -> Any:
+    """An array folded as `fold_gpu.fold` says; None where that does not take it."""
+    if x.__class__ is not _backend.GpuArray:
+        return None
+    fast = chosen_on_gpu(_FOLD_ON_GPU, _backend.gpu(), (x,), {"name": name})
+    return fast and fast(name, x, axis, keepdims, number)
+
+
 def variance(name: str, x: Any, axis: Any, keepdims: bool, count: int, divisor: float) -> Any:
     """ "var" or "std" of an array, as `fold_cpu.variance` says; None where there is no code."""
-    if x.__class__ is not np.ndarray or not SWITCHES.kernels:
+    if x.__class__ is not np.ndarray:
+        return _folded_on_gpu(name, x, axis, keepdims, divisor)
+    if not SWITCHES.kernels:
         return None
     return _variance_over(name, x, axis, keepdims, count, divisor)
 
@@ -271,6 +284,9 @@ def total(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -
         if result is not None:
             return result
     elif x.__class__ is not np.ndarray:
+        result = folded("sum", x, axis, keepdims, dtype)
+        if result is not None:
+            return result
         launch_waiting()
     return _total(x, axis, dtype, keepdims)
 
@@ -508,6 +524,8 @@ def memory_order(like: Any) -> list[int] | None:
 def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
     """x in another shape: a view where possible, else made of `contiguous_copy`. ValueError where it does not fit."""
     if x.__class__ is not np.ndarray or (x.size < LARGE_TURN and WATCH.trace is None) or x.flags.c_contiguous:
+        if not (x.__class__ is np.ndarray or x.flags.c_contiguous):
+            launch_waiting()  # before a copy
         return x.reshape(shape)
     try:
         return np.reshape(x, shape, copy=False)
@@ -528,6 +546,7 @@ PRODUCT_OF_HALF = (kernel("bfloat16_cpu:product", large_pairs),)
 PRODUCT_OF_MIXED = (kernel("product_cpu:product", mixed_matrices),)
 PRODUCT = (kernel("blas_cpu:product", large_for_blas),)
 PRODUCT_ON_GPU = (gpu_kernel("product_gpu:product", lazy("product_gpu:fits")),)
+_FOLD_ON_GPU = (gpu_kernel("fold_gpu:fold", gpu_foldable),)
 _small_products: dict[Any, tuple] = {}  # by dtype, as `_load_small_products` gives them
 _large_product = lazy("product_cpu:product")
 _prepared_pdist = lazy("distance_cpu:prepared_pdist")

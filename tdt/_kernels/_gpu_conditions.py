@@ -68,6 +68,14 @@ def gpu_attention(arrays: Sequence[Any], attributes: dict) -> bool:
     return q.shape[:-2] == k.shape[:-2] == v.shape[:-2] and bool(q.size and k.size and v.size)
 
 
+def gpu_alike(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Arrays of float32 or of float64 that are not empty and lie alike."""
+    x, *others = arrays
+    if x.dtype not in FLOATS or x.ndim > MOST_DIMENSIONS or not x.size:
+        return False
+    return all(a.dtype == x.dtype and a.shape == x.shape and a.strides == x.strides for a in others)
+
+
 LARGEST_TABLE = 1 << 30  # comparisons of indices with rows
 
 
@@ -119,6 +127,16 @@ def _has_no_gaps(x: Any) -> bool:
 
 
 MOST_DIMENSIONS = 8
+
+
+GPU_FOLDS = frozenset(("sum", "mean", "norm1", "norm2", "norm_inf", "max", "min", "var", "std"))
+
+
+def gpu_foldable(arrays: Sequence[Any], attributes: dict) -> bool:
+    """A floating-point array that is not empty, of at most eight dimensions, for a fold that has a kernel."""
+    (x,) = arrays
+    known = attributes["name"] in GPU_FOLDS
+    return known and (x.dtype in FLOATS or x.dtype in LOWER) and x.ndim <= MOST_DIMENSIONS and x.size > 0
 
 
 def gpu_words(arrays: Sequence[Any], attributes: dict) -> bool:

@@ -15,10 +15,11 @@ PIECE = 1024  # indices that a block looks at before it adds
 
 LOOKUP = r"""
 extern "C" __global__ void embedding(const word* table, const long long* indices, word* out, unsigned long long* largest,
-                                     long long count, long long rows, long long width) {
+                                     long long count, long long rows, long long width, long long from_end) {
     const long long step = (long long)gridDim.x * blockDim.x;
     for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
-        const unsigned long long row = (unsigned long long)indices[(whole)i / (whole)width];
+        const long long index = indices[(whole)i / (whole)width];
+        const unsigned long long row = (unsigned long long)(from_end && index < 0 ? index + rows : index);
         const bool known = row < (unsigned long long)rows;
         out[i] = known ? table[row * width + (whole)i % (whole)width] : (word)0;
         if (!known) atomicMax(largest, row);
@@ -97,8 +98,13 @@ extern "C" __global__ void __launch_bounds__(1024) embedding_grad(
 """
 
 
-def embedding(table: Any, indices: Any, *, message: str) -> Any:
-    """The rows of a table at indices. message: of the IndexError for an index outside of it."""
+def embedding(table: Any, indices: Any, *, message: str, from_end: bool = False) -> Any:
+    """The rows of a table at indices.
+
+    Args:
+        message: of the IndexError for an index outside of it.
+        from_end: whether negative indices count from the end.
+    """
     xp, (rows, *shape) = _backend.gpu(), table.shape
     kind, name = _cuda.WORDS[table.itemsize]
     out = MEMORY.empty((*indices.shape, *shape), table.dtype)
@@ -106,7 +112,7 @@ def embedding(table: Any, indices: Any, *, message: str) -> Any:
     places = xp.ascontiguousarray(indices, "q").reshape(-1)
     arrays = table.view(kind), places, out.view(kind), largest
     kernel = _cuda.compiled(LOOKUP, "embedding", f"{_cuda.whole(out)[0]}typedef {name} word;\n")
-    kernel((_cuda.blocks_for(out.size),), (_cuda.THREADS,), (*arrays, out.size, rows, math.prod(shape)))
+    kernel((_cuda.blocks_for(out.size),), (_cuda.THREADS,), (*arrays, out.size, rows, math.prod(shape), int(from_end)))
     return out
 
 

@@ -141,10 +141,13 @@ def tensor_argument(function: str, value: Any, name: str = "input", position: in
 
 def keep(value: Any, dim: tuple[int, ...] | None, x_shape: tuple[int, ...], keepdim: bool) -> Any:
     """A reduction's result (tensor) with the reduced dimensions put back as 1, so that it broadcasts against x."""
-    if keepdim or not x_shape:
-        return value
+    return value if keepdim or not x_shape else value.reshape(keepdim_shape(dim, x_shape))
+
+
+def keepdim_shape(dim: tuple[int, ...] | None, x_shape: tuple[int, ...]) -> tuple[int, ...]:
+    """`x_shape` with 1 for the reduced dimensions."""
     reduced = range(len(x_shape)) if dim is None else dim
-    return value.reshape(tuple([1 if i in reduced else n for i, n in enumerate(x_shape)]))
+    return tuple([1 if i in reduced else n for i, n in enumerate(x_shape)])
 
 
 def count(x_shape: tuple[int, ...], dim: tuple[int, ...] | None) -> int:

@@ -487,7 +487,7 @@ def _by_plan(  # noqa: C901  (one path for every op, each step an option of its 
             call.plan, call.attributes = plan, attributes
         if call is not None and not op.view and call.forward.takes_notes():
             noted = partial(computed_on_gpu, op, plan, xp, arrays, attributes, target)
-            result = call.forward.noted(noted, arrays)
+            result = call.forward.noted(noted, arrays, call.twice)
         else:
             result = computed_on_gpu(op, plan, xp, arrays, attributes, target)
     if op.aux:

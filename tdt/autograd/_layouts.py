@@ -51,12 +51,13 @@ class LayoutCall:
         plan, attributes: of the calls, once one was computed.
         kinds: of the results, see `_node.kind_of`, once a call was recorded.
         values: of the attributes, and the operands that are numbers.
+        twice: whether the two operands are one array.
     """
 
-    __slots__ = ("forward", "gradients", "plan", "attributes", "kinds", "values")
+    __slots__ = ("forward", "gradients", "plan", "attributes", "kinds", "values", "twice")
 
-    def __init__(self, values: tuple) -> None:
-        self.values = values
+    def __init__(self, values: tuple, twice: bool) -> None:
+        self.values, self.twice = values, twice
         self.forward = Repeated()
         self.gradients = Programs()
         self.plan: Any = None
@@ -75,7 +76,7 @@ def may_repeat() -> bool:
     return CURRENT.capture is None and CURRENT.notes is None
 
 
-def call_of(function: Op | Layouts, operands: tuple, attributes: dict) -> tuple[LayoutCall | None, list]:
+def call_of(function: Op | Layouts, operands: tuple, attributes: dict) -> tuple[LayoutCall | None, list]:  # noqa: C901  (called per op: helper calls cost time)
     """The remembered call of an op, or another function, with such tensors and numbers, all on the only GPU; and its arrays.
 
     The call is None where it may not be repeated.
@@ -104,6 +105,8 @@ def call_of(function: Op | Layouts, operands: tuple, attributes: dict) -> tuple[
     if attributes:
         key += attributes
         key += attributes.values()
+    if twice := len(arrays) == 2 and arrays[0] is arrays[1]:
+        key.append(True)
     layout = tuple(key)
     try:
         found = None if calls is None else calls.get(layout)
@@ -112,7 +115,7 @@ def call_of(function: Op | Layouts, operands: tuple, attributes: dict) -> tuple[
     except (TypeError, ValueError):  # a value that is not hashable, or an array
         return None, arrays
     if found is None:
-        found = _new_call(function, layout, tuple(values))
+        found = _new_call(function, layout, tuple(values), twice)
     elif values:
         for value, known in zip(values, found.values, strict=True):
             if value is not known and not _same(value, known):
@@ -120,7 +123,7 @@ def call_of(function: Op | Layouts, operands: tuple, attributes: dict) -> tuple[
     return found, arrays
 
 
-def _new_call(function: Op | Layouts, key: tuple, values: tuple) -> LayoutCall | None:
+def _new_call(function: Op | Layouts, key: tuple, values: tuple, twice: bool) -> LayoutCall | None:
     if _backend.several_gpus() or not TENSOR_TYPES.isdisjoint(map(type, values)):
         return None
     if function.layouts is None:
@@ -128,7 +131,7 @@ def _new_call(function: Op | Layouts, key: tuple, values: tuple) -> LayoutCall |
         UFUNCS.append(function.layouts)
     elif len(function.layouts) >= MOST:
         function.layouts.clear()
-    found = function.layouts[key] = LayoutCall(values)
+    found = function.layouts[key] = LayoutCall(values, twice)
     return found
 
 

@@ -114,7 +114,7 @@ def test_what_else_reads_a_result_finds_it_in_memory(counted):
 
     expected = bits(function())
     assert bits(replayed(function)) == expected
-    assert launches(function, counted) == ["chain", "mul", "add", "sum", "add"]
+    assert launches(function, counted) == ["chain", "mul", "add", "fold_sum", "add"]
 
 
 def test_writes_in_place_count_for_what_follows_and_not_for_what_came_before():

@@ -10,7 +10,7 @@ import pytest
 from cupy import _raw
 
 import tdt
-from tdt._kernels import _cuda, capture_gpu, chains_gpu, embedding_gpu, gpu_lookup, norm_gpu
+from tdt._kernels import _cuda, capture_gpu, chains_gpu, embedding_gpu, fold_gpu, gpu_lookup, norm_gpu
 from tdt._kernels.formula_gpu import Elementwise
 from tdt._ops.nn.attention import _attention
 from tdt._ops.nn.conv import _bias_grad
@@ -59,6 +59,67 @@ def test_layer_norm(shape: tuple, counted):
     held_to_float64(lambda x, w: F.rms_norm(x, shape[-1:], w, eps=1e-5), x, w)
     on_gpu = tdt.tensor(x, device="cuda").float()
     assert launched(counted, lambda: F.layer_norm(on_gpu, shape[-1:])) == ["layer_norm"]
+
+
+REDUCTIONS = {
+    "sum": (tdt.sum, np.sum, "sum"), "mean": (tdt.mean, np.mean, "sum"), "amax": (tdt.amax, np.max, "extreme"),
+    "amin": (tdt.amin, np.min, "extreme"),
+    "var": (tdt.var, functools.partial(np.var, ddof=1), "variance"),
+    "std": (functools.partial(tdt.std, correction=0), np.std, "variance"),
+    "norm": (lambda x, dim: tdt.linalg.vector_norm(x, 2, dim), lambda x, axis: np.sqrt((x * x).sum(axis)), "sum"),
+    "norm 1": (lambda x, dim: tdt.linalg.vector_norm(x, 1, dim), lambda x, axis: np.abs(x).sum(axis), "sum"),
+    "largest size": (lambda x, dim: tdt.linalg.vector_norm(x, np.inf, dim), lambda x, axis: np.abs(x).max(axis), "extreme"),
+}  # fmt: skip
+
+
+LONG = fold_gpu.PART + 70  # elements that several blocks share
+
+
+@pytest.mark.parametrize(("shape", "dim"), [
+    ((3,), (0,)), ((5, 7), 1), ((4, 70), -1), ((70, 5), 0), ((2, 3, 57), (0, 2)), ((2, 41, 33), 1), ((3, 4, 5, 2), (1, 3)),
+    ((1, LONG), 1), ((LONG, 2), 0),
+])  # fmt: skip
+def test_reductions(shape: tuple, dim: int | tuple, counted):
+    long = LONG in shape
+    for dtype in (tdt.float32,) if long else (tdt.float32, tdt.float64, tdt.bfloat16):
+        x = tdt.tensor(numbers(*shape) * 2 + 1).to(dtype)
+        for turned in (x,) if x.ndim == 1 or long else (x, x.mT.contiguous().mT):
+            for name, (function, exact, kernel) in REDUCTIONS.items():
+                if name not in ("sum", "amax", "var") if long else dtype is tdt.bfloat16 and name != "sum":
+                    continue
+                with counted() as found:
+                    result = function(turned.cuda(), dim)
+                assert [each for kind, each, _ in found if kind == "launches"] == [f"fold_{kernel}"]
+                want = exact(x.double().numpy().astype(np.longdouble), axis=dim)
+                within = tdt.finfo(dtype).eps * (8 if dtype is tdt.float64 else 1)  # others are rounded once
+                np.testing.assert_allclose(result.cpu().double().numpy(), want, rtol=within, atol=within, err_msg=name)
+
+
+def test_reductions_of_nan_infinities_and_one_element():
+    x = tdt.tensor([[np.nan, 1.0, 2.0], [np.inf, -np.inf, 0.0], [-0.0, -0.0, -0.0], [np.inf, 1.0, 2.0]])
+    for function, _, _ in REDUCTIONS.values():
+        for part in (x, x[:, :1], x.double()):
+            here, there = function(part, 1), function(part.cuda(), 1).cpu()
+            np.testing.assert_array_equal(there.numpy(), here.numpy())
+            np.testing.assert_array_equal(np.signbit(there.numpy()), np.signbit(here.numpy()))
+
+
+PAIR_LOSSES = {
+    "mse_loss": F.mse_loss, "l1_loss": F.l1_loss, "bce": F.binary_cross_entropy_with_logits, "soft margin": F.soft_margin_loss,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAIR_LOSSES)
+def test_losses_of_pairs_take_one_launch_each_way(name: str, counted):
+    loss = PAIR_LOSSES[name]
+    x, y = numbers(30, 5), np.abs(numbers(30, 5))
+    for reduction in ("mean", "sum", "none"):
+        held_to_float64(lambda x: loss(x, tdt.tensor(y).to(x.device, x.dtype), reduction=reduction), x)
+    here = tdt.tensor(x).float().cuda().requires_grad_()
+    out, slope = loss(here, tdt.tensor(y).float().cuda()), tdt.ones(1, device="cuda")[0]
+    names = launched(counted, lambda: loss(here, here.detach()))
+    assert names == ["fold_sum"]
+    assert len(launched(counted, lambda: tdt.autograd.grad(out, here, slope))) == 1
 
 
 @pytest.mark.parametrize("shape", [(4, 3), (2, 3, 5), (3, 2, 4, 5), (40, 2, 6, 6), (2, 33, 3, 3)])

@@ -6,7 +6,10 @@ import math
 from types import ModuleType
 from typing import Any, Literal, cast
 
+import numpy as np
+
 from tdt import _backend, _kernels
+from tdt._backend.waiting import refuse_program, repeatable
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX
 from tdt._core.dtype import dtype as Dtype
@@ -26,6 +29,7 @@ FOLDS = {1: "norm1", 2: "norm2", math.inf: "norm_inf"}  # compiled, by the norm'
 
 
 @op(dtypes=FLOATING_AND_COMPLEX, packed=True, node="LinalgVectorNormBackward0")
+@repeatable
 def _vector_norm(
     xp: ModuleType, x: Any, *, ord: float = 2.0, dim: tuple[int, ...] | None = None, keepdim: bool = False
 ) -> Any:
@@ -68,11 +72,16 @@ def _(g: Tensor, x: Tensor, out: Tensor, ord: float, dim: tuple[int, ...] | None
     return x * size ** (ord - 2) * (g / out ** (ord - 1)).masked_fill(out == 0, 0)
 
 
+_share = _kernels.from_formula("norm_gradient", lambda xp, g, x, out: g * xp.where(out == 0, out, x / out), 3, ())[0]
+
+
 @_vector_norm.fast_vjp("x")
+@repeatable
 def _(xp: ModuleType, g: Any, x: Any, out: Any, ord: float, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
     if ord == 2:
         g, out = keep(g, dim, x.shape, keepdim), keep(out, dim, x.shape, keepdim)
-        return xp.asarray(g * xp.where(out == 0, out, x / out))
+        return xp.asarray(g * xp.where(out == 0, out, x / out) if xp is np else _share(xp, g, x, out))
+    refuse_program()
     rule = _vector_norm.rules["x"].function
     return rule(wrap(g), wrap(x), wrap(out), ord, dim, keepdim)._a
 

@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from tdt import _kernels
+from tdt._backend.waiting import repeatable
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import REAL, REAL_NUMBERS
@@ -46,6 +47,7 @@ def _extreme_op(name: str) -> Op:
     reduction = name[1:]
 
     @op(name=name, dtypes=REAL, packed=True, fold=reduction)
+    @repeatable
     def extreme(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False) -> Any:
         fast = _kernels.folded(reduction, x, dim, keepdim)
         return getattr(x, reduction)(dim, None, keepdim) if fast is None else fast

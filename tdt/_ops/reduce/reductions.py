@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend, _kernels
-from tdt._backend.waiting import ends_by_formula
+from tdt._backend.waiting import ends_by_formula, gives_views, repeatable
 from tdt._core import dtype as _dtype
 from tdt._core.calls import is_empty
 from tdt._core.dtype import FLOAT, FLOATING, FLOATING_AND_COMPLEX, REAL, SCALAR_NAMES
@@ -18,7 +18,8 @@ from tdt._core.dtype import dtype as Dtype
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._kernels import LOWER, narrow, widen
-from tdt._ops._common import Dims, count, expanded, keep, store_into, wrap_dims
+from tdt._kernels.programs_gpu import depending
+from tdt._ops._common import Dims, count, expanded, keep, keepdim_shape, store_into, wrap_dims
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt.autograd._fast_path import FastPath, takes
 from tdt.autograd._node_names import by_dim
@@ -89,7 +90,8 @@ def _accumulation_dtype(x: Any, dtype: Any) -> Any:
     return dtype.np if dtype is not None else "int64" if x.dtype.kind in "biu" else None
 
 
-@op(packed=True, node=by_dim("Sum"), sparse_gradients=True, fold="sum", half=True)
+@op(packed=True, node=by_dim("Sum"), sparse_gradients=True, fold="sum", half="everywhere")
+@repeatable
 def _sum(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False, dtype: Any = None) -> Any:
     if x.dtype in LOWER:
         if dtype is None and (fast := _kernels.folded("sum", x, dim, keepdim)) is not None:
@@ -105,7 +107,13 @@ def _integral(dtype: Any) -> Any:
 
 def spread(xp: ModuleType, g: Any, x_shape: tuple[int, ...], dim: AllDims, keepdim: bool) -> Any:
     """The gradient (array) of a sum: each input element's is that of the sum it went into. A view of g."""
-    return expanded(xp, keep(g, dim, x_shape, keepdim), x_shape)
+    if xp is np:
+        return expanded(xp, keep(g, dim, x_shape, keepdim), x_shape)
+    return depending(_broadcast, xp, g, g.shape if keepdim else keepdim_shape(dim, x_shape), x_shape)
+
+
+def _broadcast(xp: ModuleType, x: Any, shape: tuple[int, ...], target: tuple[int, ...]) -> Any:
+    return xp.broadcast_to(x.reshape(shape), target)
 
 
 @_sum.vjp("x")
@@ -113,7 +121,7 @@ def _(g: Tensor, x_shape: tuple[int, ...], dim: AllDims, keepdim: bool) -> Tenso
     return keep(g, dim, x_shape, keepdim).expand(x_shape)
 
 
-_sum.fast_vjp("x")(ends_by_formula(spread))
+_sum.fast_vjp("x")(gives_views(spread))
 _short_sum = fold_path(_sum, sum_name, _sum_type, by_shape=True)
 
 
@@ -194,6 +202,7 @@ def _float_only(name: str, x: Tensor) -> None:
 
 @op(dtypes=FLOATING_AND_COMPLEX, packed=True, node=by_dim("Mean"), fold="mean")
 @ends_by_formula
+@repeatable
 def _mean(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False) -> Any:
     n = x.size if dim is None else count(x.shape, dim)
     fast = _kernels.folded("mean", x, dim, keepdim, None, n)

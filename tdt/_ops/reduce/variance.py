@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend, _kernels
+from tdt._backend.waiting import repeatable
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX, float32
 from tdt._core.methods import method
@@ -32,6 +33,7 @@ SMALL = 1 << 14  # elements for which double precision throughout takes the leas
 
 
 @op(dtypes=FLOATING_AND_COMPLEX, packed=True)
+@repeatable
 def _var(xp: ModuleType, x: Any, *, dim: AllDims = None, correction: float = 1, keepdim: bool = False) -> Any:
     n = count(x.shape, dim)
     divisor = _divisor(n, correction)
@@ -60,16 +62,22 @@ def _(g: Tensor, x: Tensor, dim: AllDims, correction: float, keepdim: bool) -> T
     return keep(g, dim, x.shape, keepdim) * scale * centred
 
 
+_slope = _kernels.from_formula("var_gradient", lambda xp, g, x, mean, scale: g * scale * (x - mean), 3, ("scale",))[0]
+
+
 @_var.fast_vjp("x")
+@repeatable
 def _(xp: ModuleType, g: Any, x: Any, dim: AllDims, correction: float, keepdim: bool) -> Any:
     n = count(x.shape, dim)
     free = n - correction
-    centred = x - _mean.forward(xp, x, dim=dim, keepdim=True)
+    mean = _mean.forward(xp, x, dim=dim, keepdim=True)
     scale = 2.0 / free if free > 0 else math.inf if n else math.nan
-    return xp.asarray(keep(g, dim, x.shape, keepdim) * scale * centred)
+    g = keep(g, dim, x.shape, keepdim)
+    return xp.asarray(g * scale * (x - mean) if xp is np else _slope(xp, g, x, mean, scale=scale))
 
 
 @op(dtypes=FLOATING_AND_COMPLEX, packed=True)
+@repeatable
 def _std(xp: ModuleType, x: Any, *, dim: AllDims = None, correction: float = 1, keepdim: bool = False) -> Any:
     n = count(x.shape, dim)
     fast = _kernels.variance("std", x, dim, keepdim, n, _divisor(n, correction))
@@ -82,9 +90,13 @@ def _(g: Tensor, x: Tensor, out: Tensor, dim: AllDims, correction: float, keepdi
     return _var.rules["x"].function(of_var, x, dim, correction, keepdim)
 
 
+_of_var = _kernels.from_formula("std_gradient", lambda xp, g, out: xp.where(out == 0, out, g / (out * 2)), 2, ())[0]
+
+
 @_std.fast_vjp("x")
+@repeatable
 def _(xp: ModuleType, g: Any, x: Any, out: Any, dim: AllDims, correction: float, keepdim: bool) -> Any:
-    of_var = xp.asarray(xp.where(out == 0, out, g / (out * 2)))
+    of_var = xp.asarray(xp.where(out == 0, out, g / (out * 2)) if xp is np else _of_var(xp, g, out))
     return _var.rules["x"].fast(xp, of_var, x, dim, correction, keepdim)  # type: ignore[misc]
 
 

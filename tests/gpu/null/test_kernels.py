@@ -94,6 +94,9 @@ CALLS = {
         lambda x: F.embedding(tdt.zeros(1030, dtype=tdt.int64, device="cuda"), x), (1030, 3)
     ),
     "dropout": (lambda x: F.dropout(x, 0.5), (7, 1500)),
+    "sums": (lambda x: x.mean(0).sum() + x.norm() + x.var(1), (7, 9000)),
+    "extremes": (lambda x: x.amax(1) + x.transpose(0, 1).amin(0), (7, 9000)),
+    "losses of pairs": (lambda x: F.mse_loss(x, x * 2) + F.binary_cross_entropy_with_logits(x, x * 2), (7, 1500)),
     "random numbers": (lambda x: x + tdt.rand(x.shape, device="cuda", dtype=x.dtype), (7, 1500)),
 }  # fmt: skip
 

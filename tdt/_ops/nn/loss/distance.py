@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tdt import _backend
+from tdt._backend.waiting import repeatable
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.dtype import FLOATING
 from tdt._core.tensor import Tensor
@@ -15,8 +18,10 @@ from tdt._ops.nn.loss.elements import (
     each_gradient,
     prepared_loss,
     prepared_slope,
+    reduced_on_gpu,
     reduced_pair_shape,
     reduced_sum,
+    share_of,
 )
 from tdt.autograd._autocast import autocast
 from tdt.autograd._node_names import node_name
@@ -24,8 +29,22 @@ from tdt.autograd._op import op
 from tdt.autograd._remembered import calls_by_shape
 
 
+def _square(xp: Any, x: Any, y: Any) -> Any:
+    d = x - y
+    return d * d
+
+
+_squares = from_formula("mse_loss", _square, 2, ())[0]
+_squares_gradient = from_formula(
+    "mse_loss_gradient", lambda xp, g, x, y, count: (x - y) * (2 * (g / count)), 3, ("count",)
+)[0]
+
+
 @op(dtypes=FLOATING, shape=reduced_pair_shape, autocast="float32")
+@repeatable
 def _mse_loss(xp, x, y, *, reduction):
+    if xp is not np and (out := reduced_on_gpu(xp, _square, _squares, x, y, reduction)) is not None:
+        return out
     d = x - y
     if reduction == "none":
         return d * d
@@ -45,18 +64,23 @@ def _(g, x, y, reduction):
     return d * (2 * each_gradient(g, d.shape, reduction))
 
 
-@_mse_loss.fast_vjp("x")
-def _(g, x, y, reduction):
+def _mse_gradient(xp: Any, g: Any, x: Any, y: Any, reduction: str) -> Any:
+    """The gradient of x."""
+    if xp is not np:
+        shape = check_broadcast(x.shape, y.shape)
+        return _squares_gradient(xp, g, x, y, count=share_of(shape, reduction))
     d = x - y
     d *= 2 * each_gradient(g, d.shape, reduction)
     return d
 
 
+_mse_loss.fast_vjp("x")(repeatable(_mse_gradient))
+
+
 @_mse_loss.fast_vjp("y")
-def _(g, x, y, reduction):
-    d = y - x
-    d *= 2 * each_gradient(g, d.shape, reduction)
-    return d
+@repeatable
+def _(xp, g, x, y, reduction):
+    return _mse_gradient(xp, g, y, x, reduction)
 
 
 @calls_by_shape

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from tdt._backend.waiting import repeatable
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.dtype import FLOATING
 from tdt._core.tensor import Tensor
-from tdt._kernels import PIECE, from_formula, prepared_fold, prepares, total
+from tdt._kernels import PIECE, chosen, folded, from_formula, gpu_alike, gpu_kernel, prepared_fold, prepares, total
 from tdt._kernels._threads import THREADS
 from tdt._ops.elementwise.math import _sigmoid
 from tdt.autograd._op import Op, op
@@ -26,11 +27,34 @@ def reduced_pair_shape(x: tuple, y: tuple, *, reduction: str, **how: Any) -> tup
     return check_broadcast(x, y) if reduction == "none" else ()
 
 
+_FOLDED = (gpu_kernel("fold_gpu:fold_of", gpu_alike),)
+
+
+def reduced_on_gpu(xp: Any, formula: Callable[..., Any], compute: Any, x: Any, y: Any, reduction: str) -> Any:
+    """The loss of CuPy's arrays by a formula of each pair, which `compute` computes: in one launch where x and y lie alike.
+
+    None for reductions that no kernel computes.
+    """
+    if (
+        reduction != "none"
+        and (fast := chosen(_FOLDED, xp, x, y))
+        and (out := fast(reduction, formula, x, y)) is not None
+    ):
+        return out
+    losses = xp.asarray(compute(xp, x, y))
+    return losses if reduction == "none" else folded(reduction, losses, None, False, None, losses.size)
+
+
 def reduced_sum(losses: Any, sum_: Any, reduction: str) -> Any:
     """The sum of the losses, or their mean, which of nothing is NaN."""
     if reduction == "sum":
         return sum_
     return sum_ / losses.dtype.type(losses.size) if losses.size else sum_ * np.nan
+
+
+def share_of(shape: tuple[int, ...], reduction: str) -> float:
+    """What the loss's gradient is divided by for each of the losses, of this shape."""
+    return float(max(math.prod(shape), 1)) if reduction == "mean" else 1.0
 
 
 def each_gradient(g: Any, shape: tuple[int, ...], reduction: str) -> Any:
@@ -51,7 +75,10 @@ def _loss(
     PAIR_LOSSES[name] = formula
     compute: Any = from_formula(name, formula, 2, ())[0]
 
+    @repeatable
     def forward(xp: Any, x: Any, y: Any, *, reduction: str) -> Any:
+        if xp is not np and (out := reduced_on_gpu(xp, formula, compute, x, y, reduction)) is not None:
+            return out
         losses = xp.asarray(compute(xp, x, y))
         return losses if reduction == "none" else reduced_sum(losses, total(losses), reduction)
 
@@ -68,6 +95,12 @@ def _loss(
 
 def _add_rule(loss: Op, operand: str, rule: Callable[..., Any], slope: Callable[..., Any]) -> None:
     compute: Any = from_formula(f"{loss.name}_{operand}_gradient", slope, 3, ())[0]
+    compute_shared = from_formula(
+        f"{loss.name}_{operand}_gradient_of_mean",
+        lambda xp, g, x, y, count: slope(xp, g / count, x, y),
+        3,
+        ("count",),
+    )[0]
 
     @loss.vjp(operand)
     def _(g: Tensor, x: Tensor, y: Tensor, reduction: str) -> Tensor:
@@ -76,8 +109,11 @@ def _add_rule(loss: Op, operand: str, rule: Callable[..., Any], slope: Callable[
         return rule(g if x._a.shape == y._a.shape else g.expand(shape), x, y)
 
     @loss.fast_vjp(operand)
+    @repeatable
     def _(xp: Any, g: Any, x: Any, y: Any, reduction: str) -> Any:
         shape = check_broadcast(x.shape, y.shape)
+        if xp is not np:
+            return xp.asarray(compute_shared(xp, g, x, y, count=share_of(shape, reduction)))
         g = xp.asarray(each_gradient(g, shape, reduction))
         return compute(xp, g if x.shape == y.shape else xp.broadcast_to(g, shape), x, y)
 

@@ -7,6 +7,7 @@ static dim3 threadIdx, blockIdx, blockDim, gridDim;
 #define __forceinline__ inline
 #define __shared__ static
 #define __launch_bounds__(n)
+#define __grid_constant__
 
 static inline float __int_as_float(int x) { float y; __builtin_memcpy(&y, &x, 4); return y; }
 static inline int __float_as_int(float x) { int y; __builtin_memcpy(&y, &x, 4); return y; }
