@@ -12,6 +12,7 @@ import numpy as np
 from tdt import _backend, _kernels
 from tdt._backend.layout import in_order, is_descending
 from tdt._backend.scatter import add_at
+from tdt._backend.waiting import repeatable
 from tdt._core import dtype as _dtype
 from tdt._core.calls import TENSOR_TYPES, front
 from tdt._core.dtype import FLOAT8_SIGNED, FLOAT8S
@@ -20,6 +21,7 @@ from tdt._core.methods import method
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor, alias, wrap
 from tdt._core.writing import SHARED, fills_block
+from tdt._kernels import chosen
 from tdt._ops.index.direct import set_directly
 from tdt._ops.index.nonzero import nonzero
 from tdt._ops.shape.memory import in_format
@@ -124,8 +126,16 @@ def _indexed_shape(shape: tuple[int, ...], tensors: Sequence[Any], dims: tuple[i
     return (*rest[:place], *np.broadcast_shapes(*[t.shape for t in tensors]), *rest[place:])
 
 
+_ROWS = (_kernels.gpu_kernel("embedding_gpu:embedding", _kernels.gpu_table),)
+_ROWS_GRADIENT = (_kernels.gpu_kernel("embedding_gpu:embedding_grad", _kernels.gpu_lookup),)
+OUTSIDE = "index {value} is out of bounds for dimension 0 with size {limit}"
+
+
 @op(promote=(), broadcasts=False, computes=False, name="index", float8=FLOAT8S)
+@repeatable
 def _index(xp: ModuleType, x: Any, *tensors: Any, dims: tuple[int, ...]) -> Any:
+    if xp is not np and dims == (0,) and tensors[0].flags.c_contiguous and (rows := chosen(_ROWS, xp, x, *tensors)):
+        return rows(x, *tensors, message=OUTSIDE, from_end=True)
     try:
         picked = x[_arrays(tensors, dims, x.ndim)]
     except IndexError:
@@ -150,7 +160,11 @@ def _(g: Tensor, tensors: list, x_shape: tuple[int, ...], dims: tuple[int, ...])
 
 
 @_index.fast_vjp("x")
+@repeatable
 def _(xp: ModuleType, g: Any, tensors: list, x_shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
+    how = {"rows": x_shape[0] if x_shape else 0, "padding_idx": None, "by_frequency": False}
+    if xp is not np and dims == (0,) and (rows := chosen(_ROWS_GRADIENT, xp, g, *tensors, **how)):
+        return rows(g, *tensors, **how)
     return _put_into(xp.zeros(x_shape, g.dtype), g, tensors, dims, True)
 
 
