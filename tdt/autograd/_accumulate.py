@@ -23,7 +23,7 @@ _lock = threading.Lock()
 
 def sum_of(a: Any, b: Any) -> Any:
     """The sum of two gradients; sparse + sparse is sparse, dense + sparse is dense."""
-    if b.__class__ is not ndarray and is_sparse(b) and not is_sparse(a):
+    if b.__class__ not in (ndarray, _backend.GpuArray) and is_sparse(b) and not is_sparse(a):
         return b + a
     total = sum_of_two(add, a, b)
     return total if total.__class__ is ndarray or not isinstance(total, np.generic) else np.asarray(total)  # of two 0-d

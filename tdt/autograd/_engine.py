@@ -166,6 +166,7 @@ def _walk(task: Task, several_gpus: bool) -> dict[tuple, Any]:  # noqa: C901  (t
     replaces = runs is None and anomaly is None and not graph
     captures_leaves = requested is not None and not task.fill
     parts: dict[Any, Any] = {}  # see `add_to_part`
+    on_gpu: Any = None if several_gpus else _backend.GpuArray
     for node in task.order:
         hooks = results = None
         if (
@@ -176,9 +177,11 @@ def _walk(task: Task, several_gpus: bool) -> dict[tuple, Any]:  # noqa: C901  (t
             and (runs is None or _runs_whole(node, runs, requested))
         ):
             g = pending.get(node)
-            if (g.__class__ is Tensor if graph else g.__class__ is ndarray and g.nbytes < IN_PLACE) and (
-                results := short(node, g)
-            ) is not None:
+            if g.__class__ is on_gpu and not graph:
+                short = node.backward_plan.short_on_gpu
+            elif not (g.__class__ is Tensor if graph else g.__class__ is ndarray and g.nbytes < IN_PLACE):
+                short = None
+            if short is not None and (results := short(node, g)) is not None:
                 del pending[node]
         if results is None:
             leaf = node.__class__ is not Node and isinstance(node, Tensor)

@@ -54,7 +54,7 @@ class BackwardPlan:
     __slots__ = ("op", "names", "keep", "keep_operands", "keep_outputs",
                  "fold", "named", "calls", "fast_calls", "fast", "broadcasts", "multiple_outputs",
                  "variadic", "needs_shapes", "needs_dtypes", "widens", "wide_scalars", "has_rule", "numbers", "dtypes",
-                 "in_place", "prepare", "gpu_calls", "short", "short_in_graph", "runs")  # fmt: skip
+                 "in_place", "prepare", "gpu_calls", "short", "short_in_graph", "short_on_gpu", "runs")  # fmt: skip
 
     def __init__(self, op: Op, mask: int, count: int, low: Any = None, nowhere: int = 0, kinds: tuple = ()):
         nowhere = nowhere if len(op.rules) > 1 else 0  # a single rule keeps and runs, as in PyTorch
@@ -76,13 +76,16 @@ class BackwardPlan:
         order = self._make_getters(params, saved)
         self._make_calls(rules, order, needed, low)
         # `short(node, g)`: the results of `Node.run` for a small gradient on the CPU, None where that is to give them; False:
-        # always. To write its code takes as long as it saves in some hundred runs. The other one is for tensors, for a graph.
+        # always. To write its code takes as long as it saves in some hundred runs. The others are for gradients on the only
+        # GPU, of calls without programs or of views, and for tensors, for a graph.
         self.short: Any = False
         self.short_in_graph: Any = False
+        self.short_on_gpu: Any = False
         if self._has_short_form(order):
-            self.short_in_graph = partial(self._counted, rules, order, True)
+            self.short_in_graph = partial(self._counted, rules, order, "short_in_graph")
             if self.fast and not op.part:
-                self.short = partial(self._counted, rules, order, False)
+                self.short = partial(self._counted, rules, order, "short")
+                self.short_on_gpu = partial(self._counted, rules, order, "short_on_gpu")
         self.runs = 0
 
     def _has_short_form(self, order: list[str]) -> bool:
@@ -91,14 +94,15 @@ class BackwardPlan:
             return False
         return not (self.op.recomputed or any(name.startswith("g_") for name in order))
 
-    def _counted(self, rules: list[Rule], order: list[str], graph: bool, node: Node, g: Any) -> None:
+    def _counted(self, rules: list[Rule], order: list[str], which: str, node: Node, g: Any) -> None:
         """A short form in the first runs."""
         self.runs += 1
         if self.runs >= RUNS:
-            setattr(self, "short_in_graph" if graph else "short", self._short_form(rules, order, graph))
+            setattr(self, which, self._short_form(rules, order, which))
 
-    def _short_form(self, rules: list[Rule], order: list[str], graph: bool) -> Callable[[Node, Any], list | None]:
-        """`Node.run` written out for this plan."""
+    def _short_form(self, rules: list[Rule], order: list[str], which: str) -> Callable[[Node, Any], list | None]:
+        """`Node.run` written out for this plan. which: the attribute."""
+        graph, on_gpu = which == "short_in_graph", which == "short_on_gpu"
         count, places = len(order) - len(self.named), iter(range(len(self.keep)))
         values = {"g": "g", "xp": "np"}
         for name in order[4:count]:
@@ -108,9 +112,11 @@ class BackwardPlan:
                 values[name] = f"a{next(places)}"
         values |= {name: f"get_{name}(node, None)" for name in order[count:]}
         scope: dict[str, Any] = {f"get_{name}": get for name, get in zip(order[count:], self.named, strict=True)}
-        scope |= {"np": np, "sum_to": sum_to, "Saved": list if self.keep else tuple, "alias": alias, "ndarray": ndarray}
+        scope |= {"np": _backend.gpu() if on_gpu else np, "Saved": list if self.keep else tuple}
+        scope |= {"sum_to": sum_to, "alias": alias, "ndarray": ndarray}
         lines = ["saved = node.saved"]  # by a hook, it is of another class
-        unprepared = " or node.call" * (self.prepare is not None and not graph)
+        launches = on_gpu and not all(hasattr(rule.fast, "gives_views") for rule in rules)
+        unprepared = " or node.call" * (launches or (self.prepare is not None and not graph))
         lines.append(f"if saved.__class__ is not Saved{unprepared}: return None")
         lines.append("if g._a.__class__ is not ndarray: return None" if graph else "")
         for k, i in enumerate(self.keep):
@@ -122,8 +128,10 @@ class BackwardPlan:
                 lines.append("elif storage is not None: return None")
         params = {rule.function: rule.params for rule in rules} if graph else {r.fast: r.fast_params for r in rules}
         results = ["None"] * len(self.names)
-        for k, (function, _, at, needs) in enumerate(self.calls if graph else self.fast_calls):
-            scope |= {f"rule{k}": function, f"needs{k}": needs}
+        calls = self.calls if graph else self.fast_calls
+        called = self.on_gpu() if on_gpu else calls
+        for k, ((function, _, at, needs), (rule, *_)) in enumerate(zip(calls, called, strict=True)):
+            scope |= {f"rule{k}": rule, f"needs{k}": needs}
             values["needs"] = f"needs{k}"
             if self.variadic and needs is None:
                 values["index"] = str(at - self.op.fixed)
@@ -138,7 +146,8 @@ class BackwardPlan:
             for i, r in enumerate(results):
                 if r != "None":
                     lines.append(f"if shapes is not None and {r} is not None and {r}.shape != shapes[{i}]:")
-                    lines.append(f"    {r} = sum_to({r}, shapes[{i}])")
+                    # A sum on a GPU has a program.
+                    lines.append("    return None" if on_gpu else f"    {r} = sum_to({r}, shapes[{i}])")
         lines.append(f"return [{', '.join(results)}]")
         exec("def short(node, g):\n    " + "\n    ".join(lines), scope)
         return scope["short"]
@@ -312,7 +321,8 @@ class Node(GraphNode):
                     except OutdatedProgramError:
                         gradient.program = None
                 if gradient.takes_notes():
-                    return gradient.noted(partial(self.run, grads, False), (grads, saved, self.aux))
+                    inputs = grads, saved, self.aux
+                    return gradient.noted(partial(self.run, grads, False), inputs, self.call.twice)
         if back.prepare is not None and self.call is not None and not graph and required is None:
             unprepared = key_of(back, grads)
             if unprepared is not None and (prepared := self.call.gradients.get(unprepared)) is not None:

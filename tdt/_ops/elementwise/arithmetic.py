@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt._backend.waiting import repeatable, takes_numbers
+from tdt._backend.waiting import gives_views, launch_waiting, refuse_program, takes_numbers
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import FLOATING, FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, REAL_NUMBERS
 from tdt._core.from_data import LARGEST
@@ -54,9 +54,18 @@ def _add(xp: ModuleType, x: Any, y: Any, *, alpha: Any = 1, out: Any = None) -> 
 
 
 _add.vjp("x")(lambda g: g)
-_add.fast_vjp("x")(repeatable(lambda g: g))
+_add.fast_vjp("x")(gives_views(lambda g: g))
 _add.vjp("y")(lambda g, alpha: g if alpha == 1 else g * conj(alpha))
-_add.fast_vjp("y")(repeatable(lambda g, alpha: g if alpha == 1 else g * alpha.conjugate()))
+
+
+@_add.fast_vjp("y")
+@gives_views
+def _(g: Any, alpha: Any) -> Any:
+    if alpha == 1:
+        return g
+    launch_waiting()
+    refuse_program()
+    return g * alpha.conjugate()
 
 
 @op(dtypes=FLOATING, formula=True, node="AddBackward0", sparse_gradients=True)
@@ -65,7 +74,7 @@ def _add_scaled(xp: ModuleType, x: Any, y: Any, *, alpha: float) -> Any:
 
 
 _add_scaled.vjp("x")(lambda g: g)
-_add_scaled.fast_vjp("x")(repeatable(lambda g: g))
+_add_scaled.fast_vjp("x")(gives_views(lambda g: g))
 _add_scaled.vjp("y")(lambda g, alpha: g * alpha)
 _add_scaled.fast_vjp("y")(lambda g, alpha: g * alpha)
 
@@ -76,7 +85,7 @@ def _sub_scaled(xp: ModuleType, x: Any, y: Any, *, alpha: float) -> Any:
 
 
 _sub_scaled.vjp("x")(lambda g: g)
-_sub_scaled.fast_vjp("x")(repeatable(lambda g: g))
+_sub_scaled.fast_vjp("x")(gives_views(lambda g: g))
 _sub_scaled.vjp("y")(lambda g, alpha: g * -alpha)
 _sub_scaled.fast_vjp("y")(lambda g, alpha: g * -alpha)
 
@@ -113,7 +122,7 @@ def _sub(xp: ModuleType, x: Any, y: Any, *, alpha: Any = 1, out: Any = None) -> 
 
 
 _sub.vjp("x")(lambda g: g)
-_sub.fast_vjp("x")(repeatable(lambda g: g))
+_sub.fast_vjp("x")(gives_views(lambda g: g))
 _sub.vjp("y")(lambda g, alpha: -g if alpha == 1 else g * -conj(alpha))
 _sub.fast_vjp("y")(lambda g, alpha: -g if alpha == 1 else g * -alpha.conjugate())
 
@@ -248,7 +257,7 @@ def _fmod(xp: ModuleType, x: Any, y: Any) -> Any:
 
 for _rest in (_remainder, _fmod):
     _rest.vjp("x")(lambda g: g)
-    _rest.fast_vjp("x")(repeatable(lambda g: g))
+    _rest.fast_vjp("x")(gives_views(lambda g: g))
 _remainder.vjp("y")(lambda g, x, y: -g * div(x, y, rounding_mode="floor"))  # type: ignore[has-type]
 _remainder.fast_vjp("y")(lambda xp, g, x, y: -g * xp.floor_divide(x, y))
 _fmod.vjp("y")(lambda g, x, y: -g * div(x, y, rounding_mode="trunc"))  # type: ignore[has-type]

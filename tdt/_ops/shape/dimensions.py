@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from numpy import ndarray
 
+from tdt._backend.waiting import gives_views
 from tdt._core.aliases import Dims
 from tdt._core.calls import as_shape, front
 from tdt._core.dtype import FLOAT8S
@@ -47,10 +48,12 @@ def _(g: Tensor, dims: tuple[int, ...]) -> Tensor:
 
 
 @_permute.fast_vjp("x")
+@gives_views
 def _(g: Any, dims: tuple[int, ...]) -> Any:
     return g.transpose(_inverse(dims))
 
 
+@functools.lru_cache
 def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(range(len(dims)), key=dims.__getitem__))
 
@@ -328,4 +331,4 @@ def _matrices(self: Tensor, name: str) -> Tensor:
 
 for _op in (_squeeze, _unsqueeze):
     _op.vjp("x")(lambda g, x_shape: g.reshape(x_shape))
-    _op.fast_vjp("x")(lambda g, x_shape: g.reshape(x_shape))
+    _op.fast_vjp("x")(gives_views(lambda g, x_shape: g.reshape(x_shape)))

@@ -10,7 +10,7 @@ import numpy as np
 
 from tdt import _kernels
 from tdt._backend.layout import joined
-from tdt._backend.waiting import repeatable
+from tdt._backend.waiting import gives_views, repeatable
 from tdt._core import dtype as _dtype
 from tdt._core.calls import TENSOR_TYPES, front
 from tdt._core.dtype import FLOAT8S
@@ -91,6 +91,7 @@ def _(g: Tensor, index: int, tensors_shape: tuple, dim: int) -> Tensor:
 
 
 @_cat.fast_vjp("tensors")
+@gives_views
 def _(g: Any, index: int, tensors_shape: tuple, dim: int) -> Any:
     start = sum(shape[dim] for shape in tensors_shape[:index])
     return g[(*(slice(None),) * dim, slice(start, start + tensors_shape[index][dim]))]
@@ -249,7 +250,7 @@ def _stack(xp: ModuleType, *tensors: Any, dim: int) -> Any:
 
 
 _stack.vjp("tensors")(lambda g, index, dim: g.select(dim, index))
-_stack.fast_vjp("tensors")(lambda g, index, dim: g[(*(slice(None),) * dim, index, ...)])
+_stack.fast_vjp("tensors")(gives_views(lambda g, index, dim: g[(*(slice(None),) * dim, index, ...)]))
 
 
 @front

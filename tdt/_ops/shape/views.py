@@ -13,7 +13,7 @@ import numpy as np
 from numpy import ndarray
 
 from tdt._backend import may_overlap
-from tdt._backend.waiting import refuse_program, repeatable
+from tdt._backend.waiting import gives_views, refuse_program, repeatable
 from tdt._core import dtype as _dtype
 from tdt._core.calls import as_shape, front, integer
 from tdt._core.dtype import FLOAT8S
@@ -71,7 +71,7 @@ def _view(xp: ModuleType, x: Any, *, shape: tuple[int, ...]) -> Any:
 
 for _op in (_view, _reshape):
     _op.vjp("x")(lambda g, x_shape: _reshape(g, shape=x_shape))
-    _op.fast_vjp("x")(lambda g, x_shape: reshaped(g, x_shape))
+    _op.fast_vjp("x")(gives_views(lambda g, x_shape: reshaped(g, x_shape)))
 
 
 @op(view=True, name="view_dtype", float8=FLOAT8S)
@@ -168,6 +168,7 @@ def _(g: Tensor, x_shape: tuple[int, ...]) -> Tensor:
 
 
 @_expand.fast_vjp("x")
+@repeatable
 def _(g: Any, x_shape: tuple[int, ...]) -> Any:
     return sum_to(g, x_shape)
 
