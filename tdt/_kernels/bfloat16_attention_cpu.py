@@ -12,6 +12,7 @@ right operand are then rows of weights that lie side by side.
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 from tdt._kernels import _bfloat16
 from tdt._kernels._attention_heads import CHUNK, WORDS, Heads, soften
@@ -29,149 +30,229 @@ LINE = 64  # bytes
 @native(WORDS)
 def forward(code: Code, first: Value, last: Value, arguments: list[Value], width: int, way: str) -> None:
     """As `attention_cpu._forward` of bfloat16."""
-    heads = Heads(code, arguments, *lanes_and_rows(width)[:2], True)
-    dots = WAYS[way](code)
-    factors, complete = code.array("float", SIDE), code.array("float", BLOCK)
-    across, inside = _blocks(heads.places), _blocks(heads.width)
-    panels = _blocks(heads.size)
-    sizes = [across * inside * STEP, across * panels * STEP, inside * STEP, across * STEP, across * BLOCK]
-    sizes += [across * SIDE, code.value(LINE // 4, "i64")]
-    memory, *_ = allocated(code, *sizes)
-    begin = (code.cast(memory, "i64") + (LINE - 1)) & -LINE
-    keys, values, queries, weights, scores, line = _parts(begin, sizes[:-1])
-    row = code.cast(line, "ptr")
-    pack = _Packing(code)
-    dots.begin()
-    with code.loop(first, last) as unit:
-        head = unit // heads.chunks
-        q, k, v, out, mask, keep, *_ = heads.head(head)
-        start = (unit - head * heads.chunks) * CHUNK
-        stop = code.minimum(start + CHUNK, heads.length)
-        reached = heads.visible(stop)
-        with code.loop(0, _blocks(reached)) as panel, code.loop(0, inside) as step:
-            pack.deep(True, k, panel, heads.places, step, heads.width, keys + (panel * inside + step) * STEP_BYTES)
-        with code.loop(0, _blocks(reached)) as step, code.loop(0, panels) as panel:
-            pack.flat(True, v, panel, heads.size, step, heads.places, values + (panel * across + step) * STEP_BYTES)
-        with code.loop(start, stop, SIDE) as i:
-            rows = code.minimum(stop - i, SIDE)
-            steps = _blocks(heads.visible(i + rows))
-            with code.loop(0, inside) as step:
-                pack.deep(False, q, i // SIDE, heads.length, step, heads.width, queries + step * STEP_BYTES)
-            with code.loop(0, steps) as j:
-                block = code.cast(scores + j * (4 * BLOCK), "ptr")
-                _multiply(dots, queries, keys + j * inside * STEP_BYTES, inside, block)
-            with code.loop(0, rows) as r:
-                count = heads.visible(i + r + 1)
-                _gather(code, scores, r, steps, heads.scale, row)
-                heads.add_mask(mask, i + r, row, count)
-                top, total = soften(code, row, count)
-                heads.drop(keep, i + r, row, count, None)
-                heads.clear(row, count, steps * SIDE)
-                _round(dots, row, steps, _row_of(weights, r))
-                inverse = code.cast(code.value(1.0, "double") / total, "float")
-                inverse = code.select(total == 0.0, 0.0, inverse)
-                place = (head * heads.length + i + r) * 2
-                code.store(top, heads.top_and_sum, place)
-                code.store(inverse, heads.top_and_sum, place + 1)
-                code.store(inverse * heads.share, factors, r)
-            with code.loop(0, panels) as panel:
-                _multiply(dots, weights, values + panel * across * STEP_BYTES, steps, complete)
-                with code.loop(0, rows) as r:
-                    by = code.splat(code.load("float", factors, r), LANES)
-                    source = code.at("float", complete, r * SIDE)
-                    target = code.at("i16", out[0], (i + r) * out[1] + panel * SIDE)
-
-                    def write(
-                        c: Value, m: Value | None, source: Value = source, by: Value = by, to: Value = target
-                    ) -> None:
-                        _bfloat16.store(code, load(code, source, c, m) * by, to, c, m)
-
-                    for_each(code, code.minimum(heads.size - panel * SIDE, SIDE), write)
-    dots.end()
-    release(code, memory)
+    _Forward(code, arguments, width, way).units(first, last)
 
 
 @native(WORDS)
 def backward(code: Code, first: Value, last: Value, arguments: list[Value], width: int, way: str) -> None:
     """As `attention_cpu._backward` of bfloat16."""
-    heads = Heads(code, arguments, *lanes_and_rows(width)[:2], True)
-    dots = WAYS[way](code)
-    across, inside, panels = (_blocks(n) for n in (heads.places, heads.width, heads.size))
-    sizes = [across * inside * STEP, across * panels * STEP, inside * across * STEP]
-    sizes += [n * STEP for n in (inside, panels, inside, panels)]
-    sizes += [across * STEP] * 2 + [across * BLOCK] * 2 + [inside * across * BLOCK, panels * across * BLOCK]
-    sizes += [across * SIDE] * 2 + [code.value(LINE // 4, "i64")]
-    memory, *_ = allocated(code, *sizes)
-    (keys, values, turned_keys, queries, grads, turned_queries, turned_grads, weights, slopes, scores, towards, key_sums,
-     value_sums, *lines) = _parts((code.cast(memory, "i64") + (LINE - 1)) & -LINE, sizes[:-1])  # fmt: skip
-    row, g_row = (code.cast(line, "ptr") for line in lines)
-    complete, right = code.array("float", BLOCK), code.array("float", STEP)
-    pack = _Packing(code)
-    dots.begin()
-    with code.loop(first, last) as head:
-        q, k, v, out, mask, keep, g, gq, gk, gv, g_mask = heads.head(head)
-        reached = heads.visible(heads.length)
-        for sums, count in ((key_sums, inside), (value_sums, panels)):
-            code.clear(code.cast(sums, "ptr"), count * across * (4 * BLOCK))
-        with code.loop(0, _blocks(reached)) as panel:
-            with code.loop(0, inside) as step:
-                pack.deep(True, k, panel, heads.places, step, heads.width, keys + (panel * inside + step) * STEP_BYTES)
-                to = turned_keys + (step * across + panel) * STEP_BYTES
-                pack.flat(True, k, step, heads.width, panel, heads.places, to)
-            with code.loop(0, panels) as step:
-                pack.deep(True, v, panel, heads.places, step, heads.size, values + (panel * panels + step) * STEP_BYTES)
-        with code.loop(0, heads.length, SIDE) as i:
-            rows = code.minimum(heads.length - i, SIDE)
-            steps = _blocks(heads.visible(i + rows))
-            for matrix, size, count, deep, flat in (
-                (q, heads.width, inside, queries, turned_queries), (g, heads.size, panels, grads, turned_grads)
-            ):  # fmt: skip
-                with code.loop(0, count) as step:
-                    at = step * STEP_BYTES
-                    pack.deep(False, matrix, i // SIDE, heads.length, step, size, deep + at)
-                    pack.flat(False, matrix, step, size, i // SIDE, heads.length, flat + at)
-            with code.loop(0, steps) as j:
-                for left, others, count, found in (
-                    (queries, keys, inside, scores), (grads, values, panels, towards)
-                ):  # fmt: skip
-                    block = code.cast(found + j * (4 * BLOCK), "ptr")
-                    _multiply(dots, left, others + j * count * STEP_BYTES, count, block)
+    _Backward(code, arguments, width, way).heads_of(first, last)
+
+
+class _Forward:
+    """The code of the results: memory for a unit of work, and its steps."""
+
+    def __init__(self, code: Code, arguments: list[Value], width: int, way: str):
+        self.code = code
+        self.heads = heads = Heads(code, arguments, *lanes_and_rows(width)[:2], True)
+        self.dots = WAYS[way](code)
+        self.factors, self.complete = code.array("float", SIDE), code.array("float", BLOCK)
+        self.across, self.inside = across, inside = _blocks(heads.places), _blocks(heads.width)
+        self.panels = panels = _blocks(heads.size)
+        sizes = [across * inside * STEP, across * panels * STEP, inside * STEP, across * STEP, across * BLOCK]
+        self.memory, parts = _allocated(code, [*sizes, across * SIDE])
+        self.keys, self.values, self.queries, self.weights, self.scores, line = parts
+        self.row = code.cast(line, "ptr")
+        self.pack = _Packing(code)
+
+    def units(self, first: Value, last: Value) -> None:
+        """Units of CHUNK queries of a head."""
+        code, heads = self.code, self.heads
+        self.dots.begin()
+        with code.loop(first, last) as unit:
+            head = unit // heads.chunks
+            q, k, v, out, mask, keep, *_ = heads.head(head)
+            start = (unit - head * heads.chunks) * CHUNK
+            stop = code.minimum(start + CHUNK, heads.length)
+            self.pack_keys(k, v, heads.visible(stop))
+            with code.loop(start, stop, SIDE) as i:
+                rows = code.minimum(stop - i, SIDE)
+                steps = _blocks(heads.visible(i + rows))
+                with code.loop(0, self.inside) as step:
+                    to = self.queries + step * STEP_BYTES
+                    self.pack.deep(False, q, i // SIDE, heads.length, step, heads.width, to)
+                with code.loop(0, steps) as j:
+                    block = code.cast(self.scores + j * (4 * BLOCK), "ptr")
+                    _multiply(self.dots, self.queries, self.keys + j * self.inside * STEP_BYTES, self.inside, block)
+                self.weigh(head, i, rows, steps, mask, keep)
+                self.write(i, rows, steps, out)
+        self.dots.end()
+        release(code, self.memory)
+
+    def pack_keys(self, k: tuple[Value, Value], v: tuple[Value, Value], reached: Value) -> None:
+        """Pack the keys that a unit's queries see, and their values."""
+        code, heads = self.code, self.heads
+        with code.loop(0, _blocks(reached)) as panel, code.loop(0, self.inside) as step:
+            to = self.keys + (panel * self.inside + step) * STEP_BYTES
+            self.pack.deep(True, k, panel, heads.places, step, heads.width, to)
+        with code.loop(0, _blocks(reached)) as step, code.loop(0, self.panels) as panel:
+            to = self.values + (panel * self.across + step) * STEP_BYTES
+            self.pack.flat(True, v, panel, heads.size, step, heads.places, to)
+
+    def weigh(self, head: Value, i: Value, rows: Value, steps: Value, mask: Any, keep: Any) -> None:
+        """Make weights of the scores of some queries, and keep each row's largest score and the inverse of its sum."""
+        code, heads, row = self.code, self.heads, self.row
+        with code.loop(0, rows) as r:
+            count = heads.visible(i + r + 1)
+            _gather(code, self.scores, r, steps, heads.scale, row)
+            heads.add_mask(mask, i + r, row, count)
+            top, total = soften(code, row, count)
+            heads.drop(keep, i + r, row, count, None)
+            heads.clear(row, count, steps * SIDE)
+            _round(self.dots, row, steps, _row_of(self.weights, r))
+            inverse = code.cast(code.value(1.0, "double") / total, "float")
+            inverse = code.select(total == 0.0, 0.0, inverse)
+            place = (head * heads.length + i + r) * 2
+            code.store(top, heads.top_and_sum, place)
+            code.store(inverse, heads.top_and_sum, place + 1)
+            code.store(inverse * heads.share, self.factors, r)
+
+    def write(self, i: Value, rows: Value, steps: Value, out: tuple[Value, Value]) -> None:
+        """Write the results of some queries: sums of values by weights, divided by the sums of weights."""
+        code, heads = self.code, self.heads
+        with code.loop(0, self.panels) as panel:
+            _multiply(self.dots, self.weights, self.values + panel * self.across * STEP_BYTES, steps, self.complete)
             with code.loop(0, rows) as r:
-                count = heads.visible(i + r + 1)
-                _gather(code, scores, r, steps, heads.scale, row)
-                _gather(code, towards, r, steps, code.value(1.0, "float"), g_row)
-                heads.gradients(
-                    (mask, keep, g_mask), head, i + r, row, g_row, count, _dot(code, g, out, i + r, heads.size)
-                )
-                for line, to in ((row, weights), (g_row, slopes)):
-                    heads.clear(line, count, steps * SIDE)
-                    _round(dots, line, steps, _row_of(to, r))
-            with code.loop(rows, SIDE) as r, code.loop(0, steps) as j:
-                for to in (weights, slopes):
-                    zeros = code.value(0, f"<{SIDE} x i16>")
-                    code.store(zeros, code.cast(_row_of(to, r) + j * STEP_BYTES, "ptr"))
-            with code.loop(0, inside) as panel:
-                _multiply(dots, slopes, turned_keys + panel * across * STEP_BYTES, steps, complete)
+                by = code.splat(code.load("float", self.factors, r), LANES)
+                source = code.at("float", self.complete, r * SIDE)
+                target = code.at("i16", out[0], (i + r) * out[1] + panel * SIDE)
+
+                def write(
+                    c: Value, m: Value | None, source: Value = source, by: Value = by, to: Value = target
+                ) -> None:
+                    _bfloat16.store(code, load(code, source, c, m) * by, to, c, m)
+
+                for_each(code, code.minimum(heads.size - panel * SIDE, SIDE), write)
+
+
+class _Backward:
+    """The code of the gradients: memory for a head, and the steps of its work."""
+
+    def __init__(self, code: Code, arguments: list[Value], width: int, way: str):
+        self.code = code
+        self.heads = heads = Heads(code, arguments, *lanes_and_rows(width)[:2], True)
+        self.dots = WAYS[way](code)
+        self.across, self.inside, self.panels = across, inside, panels = [
+            _blocks(n) for n in (heads.places, heads.width, heads.size)
+        ]
+        sizes = [across * inside * STEP, across * panels * STEP, inside * across * STEP]
+        sizes += [n * STEP for n in (inside, panels, inside, panels)]
+        sizes += [across * STEP] * 2 + [across * BLOCK] * 2 + [inside * across * BLOCK, panels * across * BLOCK]
+        self.memory, parts = _allocated(code, [*sizes, *[across * SIDE] * 2])
+        (self.keys, self.values, self.turned_keys, self.queries, self.grads, self.turned_queries, self.turned_grads,
+         self.weights, self.slopes, self.scores, self.towards, self.key_sums, self.value_sums, *lines) = parts  # fmt: skip
+        self.row, self.g_row = (code.cast(line, "ptr") for line in lines)
+        self.complete, self.right = code.array("float", BLOCK), code.array("float", STEP)
+        self.pack = _Packing(code)
+
+    def heads_of(self, first: Value, last: Value) -> None:
+        """Heads [first, last), 32 queries at a time."""
+        code, heads = self.code, self.heads
+        self.dots.begin()
+        with code.loop(first, last) as head:
+            q, k, v, out, mask, keep, g, gq, gk, gv, g_mask = heads.head(head)
+            reached = heads.visible(heads.length)
+            for sums, count in ((self.key_sums, self.inside), (self.value_sums, self.panels)):
+                code.clear(code.cast(sums, "ptr"), count * self.across * (4 * BLOCK))
+            self.pack_keys(k, v, reached)
+            with code.loop(0, heads.length, SIDE) as i:
+                rows = code.minimum(heads.length - i, SIDE)
+                steps = _blocks(heads.visible(i + rows))
+                self.pack_queries(q, g, i)
+                self.multiply_rows(steps)
                 with code.loop(0, rows) as r:
-                    source = code.at("float", complete, r * SIDE)
-                    target = code.at("i16", gq[0], (i + r) * gq[1] + panel * SIDE)
-                    _write(code, source, target, code.minimum(heads.width - panel * SIDE, SIDE))
-            with code.loop(0, steps) as j:
-                for of_rows, left, count, sums in (
-                    (slopes, turned_queries, inside, key_sums), (weights, turned_grads, panels, value_sums)
-                ):  # fmt: skip
-                    _pair_rows(code, of_rows + j * STEP_BYTES, right)
-                    with code.loop(0, count) as panel:
-                        block = code.cast(sums + (panel * across + j) * (4 * BLOCK), "ptr")
-                        _multiply(
-                            dots, left + panel * STEP_BYTES, code.cast(right, "i64"), code.value(1, "i64"), block, 0
-                        )
-        for sums, count, size, result in ((key_sums, inside, heads.width, gk), (value_sums, panels, heads.size, gv)):
-            with code.loop(0, count) as panel, code.loop(0, _blocks(reached)) as j:
-                block = sums + (panel * across + j) * (4 * BLOCK)
-                _write_turned(code, block, panel * SIDE, size, j * SIDE, reached, result)
-    dots.end()
-    release(code, memory)
+                    self.weigh(head, i, r, steps, (mask, keep, g_mask), g, out)
+                with code.loop(rows, SIDE) as r, code.loop(0, steps) as j:
+                    for to in (self.weights, self.slopes):
+                        zeros = code.value(0, f"<{SIDE} x i16>")
+                        code.store(zeros, code.cast(_row_of(to, r) + j * STEP_BYTES, "ptr"))
+                self.write_queries(gq, i, rows, steps)
+                self.add_to_keys(steps)
+            for sums, count, size, result in (
+                (self.key_sums, self.inside, heads.width, gk), (self.value_sums, self.panels, heads.size, gv)
+            ):  # fmt: skip
+                with code.loop(0, count) as panel, code.loop(0, _blocks(reached)) as j:
+                    block = sums + (panel * self.across + j) * (4 * BLOCK)
+                    _write_turned(code, block, panel * SIDE, size, j * SIDE, reached, result)
+        self.dots.end()
+        release(code, self.memory)
+
+    def pack_keys(self, k: tuple[Value, Value], v: tuple[Value, Value], reached: Value) -> None:
+        """Pack a head's keys, also turned, and its values."""
+        code, heads, pack = self.code, self.heads, self.pack
+        with code.loop(0, _blocks(reached)) as panel:
+            with code.loop(0, self.inside) as step:
+                to = self.keys + (panel * self.inside + step) * STEP_BYTES
+                pack.deep(True, k, panel, heads.places, step, heads.width, to)
+                to = self.turned_keys + (step * self.across + panel) * STEP_BYTES
+                pack.flat(True, k, step, heads.width, panel, heads.places, to)
+            with code.loop(0, self.panels) as step:
+                to = self.values + (panel * self.panels + step) * STEP_BYTES
+                pack.deep(True, v, panel, heads.places, step, heads.size, to)
+
+    def pack_queries(self, q: tuple[Value, Value], g: tuple[Value, Value], i: Value) -> None:
+        """Pack 32 queries and the gradients of their results, both also turned."""
+        code, heads = self.code, self.heads
+        for matrix, size, count, deep, flat in (
+            (q, heads.width, self.inside, self.queries, self.turned_queries),
+            (g, heads.size, self.panels, self.grads, self.turned_grads),
+        ):
+            with code.loop(0, count) as step:
+                at = step * STEP_BYTES
+                self.pack.deep(False, matrix, i // SIDE, heads.length, step, size, deep + at)
+                self.pack.flat(False, matrix, step, size, i // SIDE, heads.length, flat + at)
+
+    def multiply_rows(self, steps: Value) -> None:
+        """The scores of 32 queries, and the gradients of their weights."""
+        code = self.code
+        with code.loop(0, steps) as j:
+            for left, others, count, found in (
+                (self.queries, self.keys, self.inside, self.scores), (self.grads, self.values, self.panels, self.towards)
+            ):  # fmt: skip
+                block = code.cast(found + j * (4 * BLOCK), "ptr")
+                _multiply(self.dots, left, others + j * count * STEP_BYTES, count, block)
+
+    def weigh(self, head: Value, i: Value, r: Value, steps: Value, masks: tuple, g: tuple[Value, Value],
+              out: tuple[Value, Value]) -> None:  # fmt: skip
+        """A row of weights, and the gradients of its scores."""
+        code, heads, row, g_row = self.code, self.heads, self.row, self.g_row
+        count = heads.visible(i + r + 1)
+        _gather(code, self.scores, r, steps, heads.scale, row)
+        _gather(code, self.towards, r, steps, code.value(1.0, "float"), g_row)
+        heads.gradients(masks, head, i + r, row, g_row, count, _dot(code, g, out, i + r, heads.size))
+        for line, to in ((row, self.weights), (g_row, self.slopes)):
+            heads.clear(line, count, steps * SIDE)
+            _round(self.dots, line, steps, _row_of(to, r))
+
+    def write_queries(self, gq: tuple[Value, Value], i: Value, rows: Value, steps: Value) -> None:
+        """The gradients of some queries."""
+        code = self.code
+        with code.loop(0, self.inside) as panel:
+            turned_keys = self.turned_keys + panel * self.across * STEP_BYTES
+            _multiply(self.dots, self.slopes, turned_keys, steps, self.complete)
+            with code.loop(0, rows) as r:
+                source = code.at("float", self.complete, r * SIDE)
+                target = code.at("i16", gq[0], (i + r) * gq[1] + panel * SIDE)
+                _write(code, source, target, code.minimum(self.heads.width - panel * SIDE, SIDE))
+
+    def add_to_keys(self, steps: Value) -> None:
+        """Add what 32 queries give to the gradients of keys and values."""
+        code, right = self.code, self.right
+        with code.loop(0, steps) as j:
+            for of_rows, left, count, sums in (
+                (self.slopes, self.turned_queries, self.inside, self.key_sums),
+                (self.weights, self.turned_grads, self.panels, self.value_sums),
+            ):
+                _pair_rows(code, of_rows + j * STEP_BYTES, right)
+                with code.loop(0, count) as panel:
+                    block, step = code.cast(sums + (panel * self.across + j) * (4 * BLOCK), "ptr"), code.value(1, "i64")
+                    _multiply(self.dots, left + panel * STEP_BYTES, code.cast(right, "i64"), step, block, 0)
+
+
+def _allocated(code: Code, sizes: list[Value]) -> tuple[Value, list[Value]]:
+    """Memory for parts of so many floats, and their addresses, the first at the beginning of a cache line."""
+    memory, *_ = allocated(code, *sizes, code.value(LINE // 4, "i64"))
+    return memory, _parts((code.cast(memory, "i64") + (LINE - 1)) & -LINE, sizes)
 
 
 def _row_of(tiles: Value, r: Value) -> Value:
