@@ -1,9 +1,10 @@
-"""cuDNN's backend API through ctypes: plans of convolutions and of their gradients, on a GPU.
+"""cuDNN's backend API through ctypes: plans of convolutions, of attention (`_cudnn_attention`) and of their gradients, on a GPU.
 
-A convolution is described by descriptors: three tensors, the strides and paddings, an operation, a graph of this one operation.
-cuDNN's heuristics name engines for the graph, the fastest first. The first whose results are deterministic and rounded as tdt's
-are becomes the plan, which is kept for all calls with these shapes. Nothing is timed: a plan depends on shapes, settings, the GPU
-and the version of cuDNN alone. Constants and types are those of `cudnn_graph.h` of cuDNN 9; the tests compare them with it.
+A problem is described by descriptors: of a convolution three tensors, the strides and paddings, an operation, a graph of this
+one operation. cuDNN's heuristics name engines for the graph, the fastest first. The first whose results are deterministic and
+rounded as tdt's are becomes the plan, which is kept for all calls with these shapes. Nothing is timed: a plan depends on shapes,
+settings, the GPU and the version of cuDNN alone. Constants and types are those of `cudnn_graph.h` of cuDNN 9; the tests compare
+them with it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import math
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from tdt import _backend
 from tdt._backend._gpu_memory import OutOfMemoryError
@@ -48,13 +49,16 @@ OPERATIONS = {  # alpha, beta, the convolution, and the tensors x (N, C, *), w (
 TYPES: dict[str, tuple[int, Any]] = {
     "handle": (0, ctypes.c_void_p),
     "data type": (1, ctypes.c_int),
+    "bool": (2, ctypes.c_bool),
     "int64": (3, ctypes.c_int64),
     "float": (4, ctypes.c_float),
     "pointer": (6, ctypes.c_void_p),
     "convolution mode": (7, ctypes.c_int),
     "heuristics": (8, ctypes.c_int),
     "note": (11, ctypes.c_int),
+    "pointwise": (14, ctypes.c_int),
     "descriptor": (15, ctypes.c_void_p),
+    "reduction": (18, ctypes.c_int),
 }
 DATA_TYPES = {"f": 0, "e": 2, "E": 9}  # float32, float16, bfloat16
 CROSS_CORRELATION = 1
@@ -91,8 +95,28 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
 }
 
 
+class Described(Protocol):
+    """What a plan is made for.
+
+    Attributes:
+        names: of the tensors whose addresses a launch is handed, in this order.
+        constants: numbers of the graph, by the names of their tensors.
+    """
+
+    @property
+    def names(self) -> Sequence[int]: ...
+    @property
+    def constants(self) -> dict[int, float]: ...
+
+    def operations(self, of: Callable[[int], Descriptor]) -> list[Descriptor]:
+        """The finalized operations of its graph. of: makes descriptors of a kind, which are kept."""
+
+    def admits(self, number: int, notes: list[int]) -> bool:
+        """Whether the engine with a number may be used, of which cuDNN notes these."""
+
+
 class Problem(NamedTuple):
-    """What a plan is made for. All tensors are contiguous, or all are channels-last."""
+    """A convolution or one of its gradients. All tensors are contiguous, or all are channels-last."""
 
     operation: int  # FORWARD, INPUT_GRAD or WEIGHT_GRAD
     dtype: str  # letter
@@ -105,6 +129,34 @@ class Problem(NamedTuple):
     stride: tuple[int, ...]
     padding: tuple[int, ...]
     dilation: tuple[int, ...]
+
+    @property
+    def names(self) -> Sequence[int]:
+        return X, W, Y
+
+    @property
+    def constants(self) -> dict[int, float]:
+        return {}
+
+    def operations(self, of: Callable[[int], Descriptor]) -> list[Descriptor]:
+        convolution = of(CONVOLUTION).set(SPATIAL_DIMS, "int64", len(self.stride))
+        convolution.set(COMP_TYPE, "data type", DATA_TYPES["f"]).set(CONV_MODE, "convolution mode", CROSS_CORRELATION)
+        for attribute, values in (
+            (DILATIONS, self.dilation), (STRIDES, self.stride),
+            (PRE_PADDINGS, self.padding), (POST_PADDINGS, self.padding),
+        ):  # fmt: skip
+            convolution.set(attribute, "int64", *values)
+        alpha, beta, how, *places = OPERATIONS[self.operation]
+        operation = of(self.operation).set(alpha, "float", 1).set(beta, "float", 0)
+        operation.set(how, "descriptor", convolution.done().at)
+        for place, name, shape in zip(places, self.names, (self.x, self.w, self.y), strict=True):
+            tensor = tensor_of(of(TENSOR), name, DATA_TYPES[self.dtype], shape, steps(shape, self.last), self.alignment)
+            operation.set(place, "descriptor", tensor.done().at)
+        return [operation.done()]
+
+    def admits(self, number: int, notes: list[int]) -> bool:
+        refused = REFUSED if self.tf32 or self.dtype != "f" else REFUSED | {TENSOR_CORE}
+        return refused.isdisjoint(notes) and number != INEXACT.get(self.operation)
 
 
 class CudnnError(RuntimeError):
@@ -249,6 +301,14 @@ def steps(shape: tuple[int, ...], last: bool) -> tuple[int, ...]:
     return tuple(found)
 
 
+def tensor_of(
+    descriptor: Descriptor, name: int, kind: int, shape: tuple[int, ...], lie: tuple[int, ...], alignment: int
+) -> Descriptor:
+    """A descriptor of a tensor, set but not finalized. kind: of its elements; lie: elements between neighbours."""
+    descriptor.set(UNIQUE_ID, "int64", name).set(ALIGNMENT, "int64", alignment).set(DATA_TYPE, "data type", kind)
+    return descriptor.set(DIMENSIONS, "int64", *shape).set(TENSOR_STRIDES, "int64", *lie)
+
+
 class Plan:
     """An engine for a problem on one GPU.
 
@@ -261,12 +321,13 @@ class Plan:
         UnsupportedError: where cuDNN has no engine.
     """
 
-    def __init__(self, gpu: int, problem: Problem, most: int = MOST_WORKSPACE):
+    def __init__(self, gpu: int, problem: Described, most: int = MOST_WORKSPACE):
         self.gpu, self.problem, self._target, self.lasting = gpu, problem, target(gpu), True
         self._parts: list[Descriptor] = []  # a descriptor may refer to those that it was made of
         self._packs: dict[
             tuple, Descriptor
         ] = {}  # the addresses of launches: those of one step are mostly those of the next
+        self._constants = {name: ctypes.c_float(value) for name, value in problem.constants.items()}
         self._plan, self.workspace_size = self._first(problem, most)
 
     def _of(self, kind: int) -> Descriptor:
@@ -274,25 +335,9 @@ class Plan:
         self._parts.append(part)
         return part.set(*self._target[kind]) if kind in self._target else part
 
-    def _tensor(self, problem: Problem, name: int, shape: tuple[int, ...]) -> Descriptor:
-        tensor = self._of(TENSOR).set(UNIQUE_ID, "int64", name).set(ALIGNMENT, "int64", problem.alignment)
-        tensor.set(DATA_TYPE, "data type", DATA_TYPES[problem.dtype]).set(DIMENSIONS, "int64", *shape)
-        return tensor.set(TENSOR_STRIDES, "int64", *steps(shape, problem.last)).done()
-
-    def _graph(self, problem: Problem) -> Descriptor:
-        convolution = self._of(CONVOLUTION).set(SPATIAL_DIMS, "int64", len(problem.stride))
-        convolution.set(COMP_TYPE, "data type", DATA_TYPES["f"]).set(CONV_MODE, "convolution mode", CROSS_CORRELATION)
-        for attribute, values in (
-            (DILATIONS, problem.dilation), (STRIDES, problem.stride),
-            (PRE_PADDINGS, problem.padding), (POST_PADDINGS, problem.padding),
-        ):  # fmt: skip
-            convolution.set(attribute, "int64", *values)
-        alpha, beta, how, *places = OPERATIONS[problem.operation]
-        operation = self._of(problem.operation).set(alpha, "float", 1).set(beta, "float", 0)
-        operation.set(how, "descriptor", convolution.done().at)
-        for place, name, shape in zip(places, (X, W, Y), (problem.x, problem.w, problem.y), strict=True):
-            operation.set(place, "descriptor", self._tensor(problem, name, shape).at)
-        return self._of(OPERATIONGRAPH).set(GRAPH_OPS, "descriptor", operation.done().at).done()
+    def _graph(self, problem: Described) -> Descriptor:
+        operations = [operation.at for operation in problem.operations(self._of)]
+        return self._of(OPERATIONGRAPH).set(GRAPH_OPS, "descriptor", *operations).done()
 
     def _engines(self, graph: Descriptor) -> Iterator[Descriptor]:
         """The configurations that cuDNN's heuristics name, in their order."""
@@ -310,7 +355,7 @@ class Plan:
             into = (element * len(found))(*(each.at for each in found))
             yield from found[: len(heuristics.get(HEUR_RESULTS, "descriptor", len(found), into))]
 
-    def _first(self, problem: Problem, most: int) -> tuple[Descriptor, int]:
+    def _first(self, problem: Described, most: int) -> tuple[Descriptor, int]:
         """The plan of the first engine that is admitted, and its workspace."""
         for _, plan, size in self.admitted(problem):
             if size <= most:
@@ -318,16 +363,13 @@ class Plan:
             self._parts.pop()  # the configuration of this plan
         raise UnsupportedError(problem, self.lasting)
 
-    def admitted(self, problem: Problem) -> Iterator[tuple[int, Descriptor, int]]:
+    def admitted(self, problem: Described) -> Iterator[tuple[int, Descriptor, int]]:
         """(number of the engine, plan, workspace) of the engines that are admitted, in the order of cuDNN's heuristics."""
-        refused = REFUSED if problem.tf32 or problem.dtype != "f" else REFUSED | {TENSOR_CORE}
         for config in self._engines(self._graph(problem)):
             engine = Descriptor(ENGINE)
             config.get(CFG_ENGINE, "descriptor", 1, (_POINTER * 1)(engine.at))
-            if not refused.isdisjoint(engine.get(NUMERICAL_NOTE, "note", MOST_NOTES)):
-                continue
             (number,) = engine.get(ENGINE_INDEX, "int64", 1)
-            if number == INEXACT.get(problem.operation):
+            if not problem.admits(number, engine.get(NUMERICAL_NOTE, "note", MOST_NOTES)):
                 continue
             plan = Descriptor(EXECUTION_PLAN).set(*self._target[EXECUTION_PLAN])
             try:
@@ -341,8 +383,8 @@ class Plan:
             self._parts.append(config)
             yield number, plan, size
 
-    def __call__(self, x: int, w: int, y: int) -> None:
-        """Launch the convolution of memory at these addresses, in the current stream.
+    def __call__(self, *pointers: int) -> None:
+        """Launch what computes with memory at these addresses, those of the problem's names, in the current stream.
 
         NoRoomError where there is no memory for a workspace; then nothing is launched.
         """
@@ -351,17 +393,25 @@ class Plan:
         if capture is not None:
             capture.saved.append(self)
         with _in_use:
-            key = x, w, y, None if memory is None else memory.data.ptr
+            key = *pointers, None if memory is None else memory.data.ptr
             pack = self._packs.get(key)
             if pack is None:
                 if len(self._packs) >= MOST_PACKS:
                     self._packs.clear()
-                pack = self._packs[key] = addresses(*key)
+                pack = self._packs[key] = self.addresses(*key)
             found, stream = _handles.get(self.gpu) or handle(self.gpu), xp.cuda.get_current_stream().ptr
             if _streams.get(self.gpu) != stream:
                 call("SetStream", found, stream)
                 _streams[self.gpu] = stream
             call("BackendExecute", found, self._plan.at, pack.at)
+
+    def addresses(self, *pointers: int | None) -> Descriptor:
+        """What a launch is handed: the addresses of the tensors, and that of the workspace."""
+        *tensors, workspace = pointers
+        names = *self.problem.names, *self._constants
+        constants = [ctypes.addressof(each) for each in self._constants.values()]
+        pack = Descriptor(VARIANT_PACK).set(UNIQUE_IDS, "int64", *names)
+        return pack.set(DATA_POINTERS, "pointer", *tensors, *constants).set(WORKSPACE, "pointer", workspace).done()
 
     def _workspace(self, xp: Any, capture: capture_gpu.Capture | None) -> Any:
         try:
@@ -372,12 +422,6 @@ class Plan:
             raise NoRoomError from error
 
 
-def addresses(x: int, w: int, y: int, workspace: int | None) -> Descriptor:
-    """What a launch is handed."""
-    pack = Descriptor(VARIANT_PACK).set(UNIQUE_IDS, "int64", X, W, Y).set(DATA_POINTERS, "pointer", x, w, y)
-    return pack.set(WORKSPACE, "pointer", workspace).done()
-
-
 class UnsupportedError(Exception):
     """cuDNN has no engine for a problem that may be used.
 
@@ -385,7 +429,7 @@ class UnsupportedError(Exception):
         lasting: whether that stays so.
     """
 
-    def __init__(self, problem: Problem, lasting: bool):
+    def __init__(self, problem: Described, lasting: bool):
         super().__init__(problem)
         self.lasting = lasting
 
@@ -394,11 +438,11 @@ class NoRoomError(OutdatedProgramError):
     """There is no memory for the workspace of a plan."""
 
 
-_plans: dict[tuple[int, Problem, int], tuple[Plan | None, float]] = {}  # plans, and until when each is kept
+_plans: dict[tuple[int, Described, int], tuple[Plan | None, float]] = {}  # plans, and until when each is kept
 
 
-def plan(gpu: int, problem: Problem, most: int = MOST_WORKSPACE) -> tuple[Plan | None, bool]:
-    """The plan of a convolution on the current GPU, None where cuDNN has no engine for it; and whether that stays so.
+def plan(gpu: int, problem: Described, most: int = MOST_WORKSPACE) -> tuple[Plan | None, bool]:
+    """The plan of a problem on the current GPU, None where cuDNN has no engine for it; and whether that stays so.
 
     most: bytes of its workspace.
     """
@@ -416,7 +460,7 @@ def plan(gpu: int, problem: Problem, most: int = MOST_WORKSPACE) -> tuple[Plan |
         return found, until == math.inf
 
 
-def _planned(gpu: int, problem: Problem, most: int) -> tuple[Plan | None, bool]:
+def _planned(gpu: int, problem: Described, most: int) -> tuple[Plan | None, bool]:
     try:
         found = Plan(gpu, problem, most)
         return found, found.lasting

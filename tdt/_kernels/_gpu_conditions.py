@@ -60,7 +60,7 @@ def gpu_channel_values(arrays: Sequence[Any], attributes: dict) -> bool:
 
 def gpu_attention(arrays: Sequence[Any], attributes: dict) -> bool:
     """Queries, keys and values of one floating-point type and of equal leading sizes; a mask of bools or numbers, or none."""
-    q, k, v, mask, _ = arrays
+    q, k, v, mask, *_ = arrays
     if not q.dtype == k.dtype == v.dtype or (q.dtype not in FLOATS and q.dtype not in LOWER):
         return False
     if mask is not None and (mask.ndim > q.ndim or (mask.dtype != np.bool_ and mask.dtype not in (*FLOATS, *LOWER))):

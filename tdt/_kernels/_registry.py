@@ -28,8 +28,8 @@ class Switches:
         kernels: any at all: not under `TDT_KERNELS=reference` nor after `tdt.backends.kernels(False)`.
         winograd: convolutions by Winograd's algorithm: not under `TDT_WINOGRAD=0` nor after `tdt.backends.winograd(False)`.
         tf32: products of float32 on a GPU may round their operands to ten bits: see `tdt.set_float32_matmul_precision`.
-        cudnn: convolutions on a GPU may be cuDNN's, and these may round float32 operands if `conv_tf32`: see
-            `tdt.backends.cudnn`.
+        cudnn: convolutions and attention on a GPU may be cuDNN's, and convolutions may round float32 operands if `conv_tf32`:
+            see `tdt.backends.cudnn`.
         changes: how often one was set.
     """
 

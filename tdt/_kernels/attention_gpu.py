@@ -2,7 +2,7 @@
 
 A block has a tile of rows and goes over the tiles of the other side (Dao et al., "FlashAttention", 2022): forward it has queries,
 whose largest scores and sums of exponentials it corrects from tile to tile; backward some blocks have queries and others keys,
-and make the weights anew. Operands are read where they lie; float16 and bfloat16 are computed in float32.
+and make the weights anew. Operands are read where they lie; float16 and bfloat16 are computed in float32, if not by cuDNN.
 """
 
 from __future__ import annotations
@@ -297,16 +297,16 @@ def _kernel(name: str, dtype: Any, width: int, masked: bool) -> tuple[Callable[.
     return _cuda.compiled(SOURCE, name, f"{kinds}enum {{ WIDE = {wide}, MASKED = {int(masked)} }};\n"), tile, 16 * wide
 
 
-def _heads(x: Any) -> Any:
+def in_heads(x: Any) -> Any:
     """(*, L, E) as (N, H, L, E)."""
     return x[(None,) * (4 - x.ndim)] if x.ndim <= 4 else x.reshape(-1, *x.shape[-3:])
 
 
 def _steps(x: Any) -> Any:
-    return _cuda.struct(tuple([s // x.itemsize for s in _heads(x).strides]))
+    return _cuda.struct(tuple([s // x.itemsize for s in in_heads(x).strides]))
 
 
-def _like(x: Any) -> Any:
+def like(x: Any) -> Any:
     """Memory for a result of the shape of x: in its order if that has the last dimension in a row, else contiguous."""
     ordered = x.strides[-1] == x.itemsize and 0 not in x.strides
     return MEMORY.empty_like(x) if ordered and x.ndim <= 4 else MEMORY.empty(x.shape, x.dtype)
@@ -326,19 +326,28 @@ def _masks(q: Any, k: Any, mask: Any, keep: Any) -> tuple[list[Any], list[Any]]:
     xp, shape = _backend.gpu(), (*q.shape[:-1], k.shape[-2])
     if mask is not None and mask.dtype != np.bool_:
         mask = mask.astype(np.float64 if q.dtype == np.float64 else np.float32, copy=False)
-    whole = [None if x is None else _whole(xp.broadcast_to(x, shape)) for x in (mask, keep)]
+    found = [None if x is None else whole(xp.broadcast_to(x, shape)) for x in (mask, keep)]
     is_bool = mask is not None and mask.dtype == np.bool_
-    lie = [_cuda.struct((0, 0, 0, 0)) if x is None else _steps(x) for x in whole]
-    return [whole[0] if is_bool else None, None if is_bool else whole[0], whole[1]], lie
+    lie = [_cuda.struct((0, 0, 0, 0)) if x is None else _steps(x) for x in found]
+    return [found[0] if is_bool else None, None if is_bool else found[0], found[1]], lie
+
+
+def room(q: Any, v: Any) -> Any:
+    """Memory for a result without dropped weights."""
+    shape = *q.shape[:-1], v.shape[-1]
+    return like(q) if q.ndim == 4 and q.shape == shape else MEMORY.empty(shape, q.dtype)
 
 
 def attention(q: Any, k: Any, v: Any, mask: Any = None, keep: Any = None, *, causal: bool, scale: float,
-              dropped: float = 0.0) -> tuple[Any, Any]:  # fmt: skip
-    """(softmax(scale q kᵀ + mask) v; the rows' largest scores and inverse sums, (*, L, 2)). Arguments: of the op."""
+              dropped: float = 0.0, out: Any = None) -> tuple[Any, Any]:  # fmt: skip
+    """(softmax(scale q kᵀ + mask) v; the rows' largest scores and inverse sums, (*, L, 2)). Arguments: of the op.
+
+    out: memory for the result.
+    """
     masks, lie = _masks(q, k, mask, keep)
-    q, k, v = (_whole(x) for x in (q, k, v))
-    shape = *q.shape[:-1], v.shape[-1]
-    out = _like(q) if q.ndim == 4 and q.shape == shape and keep is None else MEMORY.empty(shape, q.dtype)
+    q, k, v = (whole(x) for x in (q, k, v))
+    if out is None:
+        out = room(q, v) if keep is None else MEMORY.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
     norms = MEMORY.empty((*q.shape[:-1], 2), np.float64 if q.dtype == np.float64 else np.float32)
     kernel, tile, panel = _kernel("attention", q.dtype, v.shape[-1], any(x is not None for x in masks))
     numbers = float(scale), 1 / (1 - dropped), _sizes(q, v, causal), *(_steps(x) for x in (q, k, v)), *lie, _steps(out)
@@ -350,11 +359,11 @@ def attention_vjp(g: Any, q: Any, k: Any, v: Any, mask: Any, keep: Any, out: Any
                   scale: float, dropped: float) -> tuple[Any, ...]:  # fmt: skip
     """The gradients of q, k and v that are needed."""
     masks, lie = _masks(q, k, mask, keep)
-    g, q, k, v, out = (_whole(x) for x in (g, q, k, v, out))
+    g, q, k, v, out = (whole(x) for x in (g, q, k, v, out))
     kernel, tile, panel = _kernel(
         "attention_vjp", q.dtype, max(q.shape[-1], v.shape[-1]), any(x is not None for x in masks)
     )
-    grads = [_like(x) if need else None for x, need in zip((q, k, v), needs, strict=True)]
+    grads = [like(x) if need else None for x, need in zip((q, k, v), needs, strict=True)]
     first, second, third = (0 if x is None else _blocks(x, tile, panel) for x in grads)
     all_lie = (*(_steps(x) for x in (g, q, k, v)), *lie, *(_steps(q if x is None else x) for x in (out, *grads)))
     numbers = float(scale), 1 / (1 - dropped), first, first + second, _sizes(q, v, causal), *all_lie
@@ -362,6 +371,6 @@ def attention_vjp(g: Any, q: Any, k: Any, v: Any, mask: Any, keep: Any, out: Any
     return tuple(grads)
 
 
-def _whole(x: Any) -> Any:
+def whole(x: Any) -> Any:
     """x, or a copy whose leading dimensions are one in memory, where there are more than two."""
     return x if x.ndim <= 4 else _backend.gpu().ascontiguousarray(x)

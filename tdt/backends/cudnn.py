@@ -1,4 +1,4 @@
-"""PyTorch's flags of cuDNN, which computes convolutions on a GPU where it is installed.
+"""PyTorch's flags of cuDNN, which computes convolutions and half-precision attention on a GPU where it is installed.
 
 `enabled`, `allow_tf32` and `fp32_precision` take effect. Results are deterministic with every value of the other flags, which are
 stored: of cuDNN's engines only those are used that always give the same bits, and none is selected by timing.
@@ -43,7 +43,7 @@ class _Flags(ModuleType):
 
     @property
     def enabled(self) -> bool:
-        """Whether convolutions on a GPU may be cuDNN's."""
+        """Whether convolutions and attention on a GPU may be cuDNN's."""
         return SWITCHES.cudnn
 
     @enabled.setter

@@ -59,10 +59,11 @@ def cudnn(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     """A GPU that has cuDNN: the fake of it, whose library is returned."""
     from cupy._cudnn import LIBRARY
 
-    from tdt._kernels import _cudnn, cudnn_gpu
+    from tdt._kernels import _cudnn, cudnn_attention_gpu, cudnn_gpu
 
     def again() -> None:
         cudnn_gpu._plans.clear()
+        cudnn_attention_gpu._plans.clear()
         _cudnn.forget()
 
     monkeypatch.setattr(_cudnn, "loaded", lambda: LIBRARY.library)

@@ -1,7 +1,7 @@
-// cuDNN's backend API as far as tdt calls it: descriptors are checked as cudnn_graph.h documents them, and convolutions computed
-// on the host.
+// cuDNN's backend API as far as tdt calls it: descriptors are checked as cudnn_graph.h documents them, and convolutions and the
+// graphs of attention computed on the host.
 //
-// Convolutions go to `cudnn_execute`, which decides when `cudnn_run` computes them. With NVIDIA_HEADER defined, the declarations
+// They go to `cudnn_execute`, which decides when `cudnn_run` computes them. With NVIDIA_HEADER defined, the declarations
 // below are compared with NVIDIA's own.
 #include <math.h>
 #include <stddef.h>
@@ -19,14 +19,17 @@ enum { ALIGNMENT = 900, DATA_TYPE, DIMENSIONS, TENSOR_STRIDES, UNIQUE_ID = 906, 
 enum { R_32F = 0, R_64F = 1, R_16F = 2, R_16BF = 9, CROSS_CORRELATION = 1, FALLBACK = 2, MODE_A = 3 };
 enum { TENSOR_CORE, DOWN_CONVERT_INPUTS, REDUCED_PRECISION_REDUCTION, FFT, NONDETERMINISTIC, WINOGRAD, TILE_13 = 8 };
 
-typedef struct { int64_t size[5], step[5]; int64_t id, alignment; int type, dims; } tensor;
+enum { POINTWISE = 0, MOST_NODES = 24, MOST_CONSTANTS = 3, PLACES = 12 };
+typedef struct { int64_t size[5], step[5]; int64_t id, alignment; int type, dims; char is_virtual, by_value; } tensor;
 typedef struct { int compute, mode; int64_t dims, stride[3], padding[3], post[3], dilation[3]; int counts[4]; } convolution;
 typedef struct { float alpha, beta; int set; convolution how; tensor x, w, y; } operation;
-typedef struct { int kind, finalized; void *handle, *graph, *config; int mode, engine; int64_t ids[3]; void *pointers[3], *workspace; int workspaces;
-                 union { tensor tensor; convolution convolution; operation operation; }; int of; } descriptor;
+typedef struct { int kind, mode, compute; int64_t axis; tensor x, b, t, y; } node; // an operation of a graph of several
+typedef struct { int kind, finalized; void *handle, *graph, *config; int mode, engine; int64_t ids[PLACES + MOST_CONSTANTS]; void *pointers[PLACES + MOST_CONSTANTS], *workspace; int workspaces, named, pointed;
+                 union { tensor tensor; convolution convolution; operation operation; node node; }; int of, count; node nodes[MOST_NODES]; } descriptor;
 typedef struct { const char* at; uint64_t bytes; } extent;
-// A convolution, by an engine, and the memory of x, w, y and the workspace. result: which of them it writes.
-typedef struct { operation op; int engine, result; extent memory[4]; void* stream; } job;
+typedef struct { int64_t id; double value; } constant;
+// A convolution or a graph, by an engine, and the memory of its tensors and of the workspace. result: which of them a convolution writes.
+typedef struct { operation op; int engine, result, count; node nodes[MOST_NODES]; int64_t ids[PLACES]; constant constants[MOST_CONSTANTS]; extent memory[PLACES]; void* stream; } job;
 
 #ifdef NVIDIA_HEADER
 #include <cudnn_graph.h>
@@ -67,7 +70,10 @@ SIGNATURE(cudnnBackendDestroyDescriptor, cudnnStatus_t, cudnnBackendDescriptor_t
 SIGNATURE(cudnnBackendSetAttribute, cudnnStatus_t, cudnnBackendDescriptor_t, cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, int64_t, const void*);
 SIGNATURE(cudnnBackendGetAttribute, cudnnStatus_t, cudnnBackendDescriptor_t, cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, int64_t, int64_t*, void*);
 SIGNATURE(cudnnBackendExecute, cudnnStatus_t, cudnnHandle_t, cudnnBackendDescriptor_t, cudnnBackendDescriptor_t);
+#include "cudnn_graphs.h"
 #else
+#include "numbers.h"
+#include "cudnn_graphs.h"
 
 void* cudnn_execute; // int (*)(const job*, size_t bytes), set by Python
 int cudnn_without = 0; // an operation that the GPU has no engine for, to test what happens then
@@ -108,8 +114,9 @@ int cudnnBackendCreateDescriptor(int kind, descriptor** made) {
 }
 int cudnnBackendDestroyDescriptor(descriptor* of) { return free(of), cudnn_alive--, SUCCESS; }
 
+enum { GRAPHS = 1000 }; // a graph of several operations is of a kind of its own, by the number of its products
 static int first_of(int kind) { return kind == FORWARD ? FORWARD_ALPHA : kind == INPUT_GRAD ? INPUT_ALPHA : kind == WEIGHT_GRAD ? WEIGHT_ALPHA : -1; }
-static uint64_t size_of(int type) { return type == R_32F ? 4 : 2; }
+static uint64_t size_of(int type) { return type == R_32F || type == R_32I ? 4 : type == R_BOOLEAN ? 1 : 2; }
 
 #define TAKE(expected, least, most, bytes, to) \
     do { \
@@ -117,6 +124,23 @@ static uint64_t size_of(int type) { return type == R_32F ? 4 : 2; }
         memcpy(to, values, (size_t)count * (bytes)); \
         return SUCCESS; \
     } while (0)
+
+// The operations of a graph: one convolution, or nodes.
+static int take_operations(descriptor* of, int64_t count, descriptor* const* from) {
+    if (count == 1 && first_of(from[0]->kind) >= 0) return of->operation = from[0]->operation, of->of = from[0]->kind, SUCCESS;
+    if (count < 1 || count > MOST_NODES) return fail(BAD_PARAM, "no operations, or too many");
+    for (of->of = GRAPHS, of->count = 0; of->count < count; of->count++) {
+        const descriptor* each = from[of->count];
+        if (!each->finalized) return fail(NOT_FINALIZED, "an operation that is not finalized");
+        if (!is_node(each->kind)) return fail(BAD_PARAM, "not an operation");
+        of->nodes[of->count] = each->node, of->of += each->kind == OF_MATMUL;
+    }
+    return SUCCESS;
+}
+static void take_graph(descriptor* of, const descriptor* from) {
+    of->operation = from->operation, of->of = from->of, of->count = from->count;
+    memcpy(of->nodes, from->nodes, sizeof of->nodes);
+}
 
 int cudnnBackendSetAttribute(descriptor* of, int attribute, int type, int64_t count, const void* values) {
     if (of->finalized) return fail(BAD_PARAM, "a finalized descriptor is set");
@@ -129,6 +153,12 @@ int cudnnBackendSetAttribute(descriptor* of, int attribute, int type, int64_t co
         case TENSOR * 10000 + DATA_TYPE: TAKE(T_DATA_TYPE, 1, 1, 4, &of->tensor.type);
         case TENSOR * 10000 + DIMENSIONS: of->tensor.dims = (int)count; TAKE(T_INT64, 4, 5, 8, of->tensor.size);
         case TENSOR * 10000 + TENSOR_STRIDES: TAKE(T_INT64, of->tensor.dims, of->tensor.dims, 8, of->tensor.step);
+        case TENSOR * 10000 + IS_VIRTUAL: TAKE(T_BOOLEAN, 1, 1, 1, &of->tensor.is_virtual);
+        case TENSOR * 10000 + IS_BY_VALUE: TAKE(T_BOOLEAN, 1, 1, 1, &of->tensor.by_value);
+        case POINTWISE * 10000 + POINTWISE_MODE: TAKE(T_POINTWISE_MODE, 1, 1, 4, &of->node.mode);
+        case POINTWISE * 10000 + POINTWISE_AXIS: TAKE(T_INT64, 1, 1, 8, &of->node.axis);
+        case POINTWISE * 10000 + POINTWISE_TYPE: case MATMUL * 10000 + MATMUL_TYPE: case REDUCTION * 10000 + REDUCTION_TYPE: TAKE(T_DATA_TYPE, 1, 1, 4, &of->node.compute);
+        case REDUCTION * 10000 + REDUCTION_OPERATOR: TAKE(T_REDUCTION, 1, 1, 4, &of->node.mode);
         case CONVOLUTION * 10000 + COMP_TYPE: TAKE(T_DATA_TYPE, 1, 1, 4, &how->compute);
         case CONVOLUTION * 10000 + CONV_MODE: TAKE(T_CONVOLUTION_MODE, 1, 1, 4, &how->mode);
         case CONVOLUTION * 10000 + SPATIAL_DIMS: TAKE(T_INT64, 1, 1, 8, &how->dims);
@@ -138,19 +168,26 @@ int cudnnBackendSetAttribute(descriptor* of, int attribute, int type, int64_t co
         case CONVOLUTION * 10000 + POST_PADDINGS: how->counts[3] = (int)count; TAKE(T_INT64, 2, 3, 8, how->post);
         case OPERATIONGRAPH * 10000 + GRAPH_HANDLE: TAKE(T_HANDLE, 1, 1, 8, &of->handle);
         case OPERATIONGRAPH * 10000 + GRAPH_OPS:
-            if (!other || first_of(other->kind) < 0) return fail(BAD_PARAM, "not an operation");
-            return of->operation = other->operation, of->of = other->kind, SUCCESS;
+            if (type != T_DESCRIPTOR) return fail(BAD_PARAM, "not operations");
+            return take_operations(of, count, values);
         case ENGINEHEUR * 10000 + HEUR_MODE: TAKE(T_HEUR_MODE, 1, 1, 4, &of->mode);
         case ENGINEHEUR * 10000 + HEUR_GRAPH:
             if (!other || other->kind != OPERATIONGRAPH) return fail(BAD_PARAM, "not a graph");
-            return of->graph = other, of->operation = other->operation, of->of = other->of, SUCCESS;
+            return of->graph = other, take_graph(of, other), SUCCESS;
         case EXECUTION_PLAN * 10000 + PLAN_HANDLE: TAKE(T_HANDLE, 1, 1, 8, &of->handle);
         case EXECUTION_PLAN * 10000 + PLAN_CONFIG:
             if (!other || other->kind != ENGINECFG) return fail(BAD_PARAM, "not a configuration");
-            return of->config = other, of->engine = other->engine, of->operation = other->operation, of->of = other->of, SUCCESS;
-        case VARIANT_PACK * 10000 + UNIQUE_IDS: TAKE(T_INT64, 3, 3, 8, of->ids);
-        case VARIANT_PACK * 10000 + DATA_POINTERS: TAKE(T_POINTER, 3, 3, 8, of->pointers);
+            return of->config = other, of->engine = other->engine, take_graph(of, other), SUCCESS;
+        case VARIANT_PACK * 10000 + UNIQUE_IDS: of->named = (int)count; TAKE(T_INT64, 3, PLACES + MOST_CONSTANTS, 8, of->ids);
+        case VARIANT_PACK * 10000 + DATA_POINTERS: of->pointed = (int)count; TAKE(T_POINTER, 3, PLACES + MOST_CONSTANTS, 8, of->pointers);
         case VARIANT_PACK * 10000 + WORKSPACE: of->workspaces = 1; TAKE(T_POINTER, 1, 1, 8, &of->workspace);
+    }
+    if (is_node(of->kind)) {
+        of->node.kind = of->kind;
+        tensor* place = place_in(&of->node, attribute);
+        if (!other || (place ? other->kind != TENSOR : other->kind != POINTWISE && other->kind != MATMUL && other->kind != REDUCTION)) return fail(BAD_PARAM, "a wrong kind of descriptor");
+        if (place) return *place = other->tensor, SUCCESS;
+        return of->node.mode = other->node.mode, of->node.axis = other->node.axis, of->node.compute = other->node.compute, SUCCESS;
     }
     const int first = first_of(of->kind);
     if (first < 0 || attribute < first || attribute > first + 5) return fail(BAD_PARAM, "the descriptor has no such attribute");
@@ -180,11 +217,10 @@ static int is_dense(const tensor* t) {
 static const char* wrong(const descriptor* of) {
     if (of->kind == TENSOR) {
         const tensor* t = &of->tensor;
-        if (t->type != R_32F && t->type != R_16F && t->type != R_16BF) return "a type that is not known here";
+        if (t->type != R_32F && t->type != R_16F && t->type != R_16BF && !t->is_virtual) return "a type that is not known here";
         if (!t->id || !t->dims || t->alignment <= 0 || t->alignment % (int64_t)size_of(t->type)) return "a name, sizes or an alignment";
         for (int d = 0; d < t->dims; d++)
             if (t->size[d] <= 0 || t->step[d] <= 0) return "sizes and steps are positive";
-        if (!is_dense(t)) return "a tensor with gaps";
     } else if (of->kind == CONVOLUTION) {
         const convolution* c = &of->convolution;
         if (c->compute != R_32F || c->mode != CROSS_CORRELATION) return "computed otherwise than by tdt";
@@ -195,6 +231,7 @@ static const char* wrong(const descriptor* of) {
     } else if (first_of(of->kind) >= 0) {
         const operation* op = &of->operation;
         const tensor *x = &op->x, *w = &op->w, *y = &op->y;
+        if (!is_dense(x) || !is_dense(w) || !is_dense(y)) return "a tensor with gaps";
         if (op->set != 63 || op->alpha != 1 || op->beta != 0) return "something is not set";
         if (x->id == w->id || x->id == y->id || w->id == y->id) return "two tensors of one name";
         if (x->type != w->type || x->type != y->type || x->dims != w->dims || x->dims != y->dims || x->dims != op->how.dims + 2) return "tensors that do not fit";
@@ -205,12 +242,17 @@ static const char* wrong(const descriptor* of) {
         }
     } else if (of->kind == OPERATIONGRAPH) {
         if (!of->handle || !of->of) return "a handle and an operation";
+        return wrong_graph(of->nodes, of->count);
+    } else if (is_node(of->kind)) {
+        return wrong_node(&of->node);
+    } else if (of->kind == POINTWISE || of->kind == MATMUL || of->kind == REDUCTION) {
+        if (of->node.compute != (of->kind == POINTWISE && of->node.mode == NOT_LESS ? R_BOOLEAN : R_32F)) return "computed otherwise than by tdt";
     } else if (of->kind == ENGINEHEUR) {
         if (!of->graph || (of->mode != MODE_A && of->mode != FALLBACK)) return "a graph and a mode";
     } else if (of->kind == EXECUTION_PLAN) {
         if (!of->handle || !of->config) return "a handle and a configuration";
     } else if (of->kind == VARIANT_PACK) {
-        if (!of->ids[0] || !of->workspaces) return "names, addresses and a workspace";
+        if (!of->ids[0] || !of->workspaces || of->named != of->pointed) return "names, addresses and a workspace";
     } else return "it is read only";
     return NULL;
 }
@@ -233,7 +275,7 @@ int cudnnBackendGetAttribute(descriptor* of, int attribute, int type, int64_t mo
             for (int k = from; k < to && k - from < most; k++) {
                 descriptor* config = ((descriptor**)values)[k - from];
                 if (config->kind != ENGINECFG) return fail(BAD_PARAM, "not a configuration");
-                config->finalized = 1, config->engine = k, config->operation = of->operation, config->of = of->of;
+                config->finalized = 1, config->engine = k, take_graph(config, of);
             }
             return SUCCESS;
         }
@@ -259,23 +301,51 @@ int cudnnBackendGetAttribute(descriptor* of, int attribute, int type, int64_t mo
     }
 }
 
+// Bytes from the first element of a tensor to its last.
+static uint64_t extent_of(const tensor* t) {
+    int64_t last = 0;
+    for (int d = 0; d < t->dims; d++) last += (t->size[d] - 1) * t->step[d];
+    return (uint64_t)(last + 1) * size_of(t->type);
+}
+
+// Whether a job has the address of a tensor.
+static int place(job* made, int n, const tensor* t, const descriptor* pack) {
+    for (int k = 0; k < pack->named; k++)
+        if (pack->ids[k] == t->id) made->ids[n] = t->id, made->memory[n] = (extent){pack->pointers[k], extent_of(t)};
+    return made->memory[n].at && (uint64_t)made->memory[n].at % (uint64_t)t->alignment == 0;
+}
+
+static int place_graph(job* made, const descriptor* plan, const descriptor* pack) {
+    int places = 0, constants = 0;
+    made->count = plan->count;
+    memcpy(made->nodes, plan->nodes, sizeof made->nodes);
+    for (int k = 0; k < 4 * plan->count; k++) {
+        const node* each = &plan->nodes[k / 4];
+        const tensor* t = (const tensor*[]){&each->x, &each->b, &each->t, &each->y}[k % 4];
+        int known = !t->id || t->is_virtual;
+        for (int n = 0; n < PLACES; n++) known |= made->ids[n] == t->id;
+        for (int n = 0; n < MOST_CONSTANTS; n++) known |= made->constants[n].id == t->id;
+        if (known) continue;
+        if (!t->by_value && (places == PLACES - 1 || !place(made, places++, t, pack))) return 0;
+        for (int n = 0; t->by_value && n < pack->named; n++)
+            if (pack->ids[n] == t->id) made->constants[constants++] = (constant){t->id, *(const float*)pack->pointers[n]};
+    }
+    return places + constants == pack->named;
+}
+
 int cudnnBackendExecute(handle* with, const descriptor* plan, const descriptor* pack) {
     if (!with || plan->kind != EXECUTION_PLAN || !plan->finalized || pack->kind != VARIANT_PACK || !pack->finalized) return fail(BAD_PARAM, "a plan and addresses");
-    job made = {plan->operation, plan->engine, plan->of == FORWARD ? 2 : plan->of == INPUT_GRAD ? 0 : 1, {{0}}, with->stream};
+    job made = {plan->operation, plan->engine, plan->of == FORWARD ? 2 : plan->of == INPUT_GRAD ? 0 : 1, .stream = with->stream};
     const tensor* tensors[] = {&made.op.x, &made.op.w, &made.op.y};
-    for (int k = 0; k < 3; k++) {
-        uint64_t bytes = size_of(tensors[k]->type);
-        for (int d = 0; d < tensors[k]->dims; d++) bytes *= (uint64_t)tensors[k]->size[d];
-        for (int n = 0; n < 3; n++)
-            if (pack->ids[n] == tensors[k]->id) made.memory[k] = (extent){pack->pointers[n], bytes};
-        if (!made.memory[k].at || (uint64_t)made.memory[k].at % (uint64_t)tensors[k]->alignment) return fail(BAD_PARAM, "an address");
-    }
-    if (made.engine != BY_TENSOR_CORES) made.memory[3] = (extent){pack->workspace, WORKSPACE_SIZE};
-    if (made.memory[3].bytes && !made.memory[3].at) return fail(BAD_PARAM, "a workspace");
+    for (int k = 0; plan->of < GRAPHS && k < 3; k++)
+        if (!place(&made, k, tensors[k], pack)) return fail(BAD_PARAM, "an address");
+    if (plan->of >= GRAPHS && !place_graph(&made, plan, pack)) return fail(BAD_PARAM, "addresses");
+    extent* workspace = &made.memory[PLACES - 1];
+    if (made.engine != BY_TENSOR_CORES) *workspace = (extent){pack->workspace, WORKSPACE_SIZE};
+    if (workspace->bytes && !workspace->at) return fail(BAD_PARAM, "a workspace");
     return ((int (*)(const job*, size_t))cudnn_execute)(&made, sizeof made);
 }
 
-#include "numbers.h"
 static int64_t elements(const tensor* t) { return t->size[0] * t->size[1] * t->size[2] * t->size[3] * t->size[4]; }
 static void three_dimensional(tensor* t) {
     if (t->dims == 4) t->size[4] = 1, t->step[4] = 1;
@@ -283,6 +353,7 @@ static void three_dimensional(tensor* t) {
 
 // Each product of the convolution, added to its place in the result; sums in double precision. Engines that may not be used give NaN.
 void cudnn_run(const job* of) {
+    if (of->count) return run_graph(of, of->engine != BY_TENSOR_CORES && of->engine != ENGINES - 1);
     operation op = of->op;
     three_dimensional(&op.x), three_dimensional(&op.w), three_dimensional(&op.y);
     if (op.how.dims == 2) op.how.stride[2] = op.how.dilation[2] = 1, op.how.padding[2] = 0;

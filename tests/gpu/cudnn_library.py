@@ -12,14 +12,28 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from tdt._kernels import _cudnn
-from tdt._kernels._cudnn import FORWARD, INPUT_GRAD, WEIGHT_GRAD, Problem
+from tdt._kernels._cudnn import FORWARD, INPUT_GRAD, WEIGHT_GRAD, Problem, steps
+from tdt._kernels._cudnn_attention import Attention
 
-# Functions of CUDA's driver to which cuDNN's libraries are linked.
-DRIVER = ("cuGetErrorString", "cuModuleGetFunction", "cuModuleLoadData", "cuModuleUnload", "cuTensorMapEncodeIm2col",
-          "cuTensorMapEncodeTiled")  # fmt: skip
+# Functions of CUDA's driver to which cuDNN's libraries are linked or which they look up: those that give a handle, or a number.
+HANDLES = ("cuModuleGetFunction", "cuModuleLoadData", "cuModuleLoadDataEx", "cuCtxGetCurrent", "cuCtxPopCurrent",
+           "cuStreamGetCtx", "cuLibraryLoadData", "cuLibraryLoadFromFile", "cuLibraryGetKernel", "cuKernelGetFunction",
+           "cuLinkCreate")  # fmt: skip
+NUMBERS = ("cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuKernelGetAttribute", "cuOccupancyMaxPotentialClusterSize",
+           "cuCtxGetLimit")  # fmt: skip
+NAMES = "cuGetErrorString", "cuGetErrorName"
+OTHERS = ("cuModuleUnload", "cuTensorMapEncodeIm2col", "cuTensorMapEncodeTiled",
+          "cuCtxPushCurrent", "cuLinkAddData", "cuLinkComplete", "cuLinkDestroy", "cuLaunchKernel", "cuLaunchKernelEx",
+          "cuLaunchCooperativeKernel", "cuLibraryUnload", "cuKernelSetAttribute")  # fmt: skip
+DRIVER = {
+    HANDLES: "int {}(void** made) {{ return *made = (void*)256, 0; }}\n",
+    NUMBERS: "int {}(int* number) {{ return *number = 13000, 0; }}\n", OTHERS: "int {}(void) {{ return 0; }}\n",
+    NAMES: 'int {}(int status, const char** name) {{ return *name = "an error", 0; }}\n',
+}  # fmt: skip
 DEVICE_PROPERTIES, JSON, CHAR = 38, 2702, 24
 HEUR_DEVICE, PLAN_DEVICE = 204, 407
 # Compute capability × 100, multiprocessors, bytes of shared memory a block may have, bytes of the second cache.
@@ -49,6 +63,12 @@ CASES = {
     "lines": ((4, 6, 1, 50), (8, 6, 1, 5), (4, 8, 1, 46), (1, 1), (0, 0), (1, 1)),
     "volumes": ((2, 8, 9, 9, 9), (16, 8, 3, 3, 3), (2, 16, 9, 9, 9), (1, 1, 1), (1, 1, 1), (1, 1, 1)),
 }
+# N, H, L, S, E, D
+HEADS = {
+    "GPT": (4, 12, 1024, 1024, 64, 64), "ViT": (8, 16, 197, 197, 64, 64), "wide heads": (2, 8, 512, 512, 128, 128),
+    "small heads": (4, 4, 64, 64, 8, 8), "long": (1, 16, 4096, 4096, 64, 64), "of others": (2, 4, 100, 333, 48, 48),
+    "other values": (2, 4, 128, 256, 64, 32), "uneven": (3, 5, 65, 65, 40, 40),
+}  # fmt: skip
 OPERATIONS = {"forward": FORWARD, "input gradient": INPUT_GRAD, "weight gradient": WEIGHT_GRAD}
 
 
@@ -56,7 +76,7 @@ def load(folder: Path) -> None:
     """Load NVIDIA's libraries, and the fake of the driver."""
     with tempfile.TemporaryDirectory() as place:
         source = Path(place, "driver.c")
-        source.write_text("".join(f"int {name}(void) {{ return 999; }}\n" for name in DRIVER))
+        source.write_text("".join(text.format(name) for names, text in DRIVER.items() for name in names))
         built = Path(place, "libcuda.so.1")
         subprocess.run(["gcc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", source, "-o", built], check=True)
         ctypes.CDLL(str(built), mode=ctypes.RTLD_GLOBAL)
@@ -75,27 +95,53 @@ def properties(name: str) -> _cudnn.Descriptor:
     return described.done()
 
 
+def aim_at(device: _cudnn.Descriptor) -> None:
+    """Make plans for a GPU by its description, which takes the place of a handle."""
+    targets = {
+        _cudnn.ENGINEHEUR: (HEUR_DEVICE, "descriptor", device.at),
+        _cudnn.EXECUTION_PLAN: (PLAN_DEVICE, "descriptor", device.at),
+    }
+    _cudnn.target = lambda _: targets  # type: ignore[assignment]
+
+
+def workspace(problem: _cudnn.Described) -> int:
+    """Bytes of a plan's workspace; -1 without a plan."""
+    try:
+        plan = _cudnn.Plan(0, problem)
+    except _cudnn.UnsupportedError:
+        return -1
+    plan.addresses(*range(256, 256 * (1 + len(problem.names)), 256), 256 if plan.workspace_size else None)
+    return plan.workspace_size
+
+
+def convolutions() -> Iterator[tuple[list, Problem]]:
+    kinds = [("f", False), ("f", True), ("e", False), ("E", False)]
+    for (case, sizes), (dtype, tf32), last, (name, operation), alignment in itertools.product(
+        CASES.items(), kinds, (False, True), OPERATIONS.items(), (16, 0)
+    ):
+        bytes_of = alignment or (4 if dtype == "f" else 2)
+        yield [case, name, dtype, tf32, last, bytes_of], Problem(operation, dtype, tf32, bytes_of, last, *sizes)
+
+
+def attentions() -> Iterator[tuple[list, Attention]]:
+    """Causal ones of bfloat16 in one array (N, L, 3 H E), as most models have it, with results (N, L, H, E); or contiguous."""
+    for (case, sizes), causal, backward in itertools.product(HEADS.items(), (False, True), (False, True)):
+        n, h, l, s, e, d = sizes
+        shapes = [(l, e), (s, e), (s, d), (l, d), *([(l, d), (l, e), (s, e), (s, d)] if backward else [])]
+        lie = [steps((n, h, *shape), False) for shape in shapes]
+        if causal:
+            lie = [(rows * m * h * w, w, m * h * w, 1) for (rows, w), m in zip(shapes, [3] * 3 + [1] * 5, strict=False)]
+        problem = Attention(backward, "E" if causal else "e", causal, 1 / 8, sizes, tuple(lie))
+        yield [case, "gradients" if backward else "result", causal], problem
+
+
 def main() -> None:
     load(Path(sys.argv[1]))
     for gpu in ARCHITECTURES:
         device = properties(gpu)
-        targets = {
-            _cudnn.ENGINEHEUR: (HEUR_DEVICE, "descriptor", device.at),
-            _cudnn.EXECUTION_PLAN: (PLAN_DEVICE, "descriptor", device.at),
-        }
-        _cudnn.target = lambda _, targets=targets: targets  # type: ignore[misc]
-        kinds = [("f", False), ("f", True), ("e", False), ("E", False)]
-        for (case, sizes), (dtype, tf32), last, (name, operation), alignment in itertools.product(
-            CASES.items(), kinds, (False, True), OPERATIONS.items(), (16, 0)
-        ):
-            bytes_of = alignment or (4 if dtype == "f" else 2)
-            problem = Problem(operation, dtype, tf32, bytes_of, last, *sizes)
-            try:
-                size = _cudnn.Plan(0, problem).workspace_size
-                _cudnn.addresses(256, 512, 768, 1024 if size else None)
-            except _cudnn.UnsupportedError:
-                size = -1
-            print(json.dumps([gpu, case, name, dtype, tf32, last, bytes_of, size]))
+        aim_at(device)
+        for name, problem in itertools.chain(convolutions(), attentions()):
+            print(json.dumps([gpu, *name, workspace(problem)]))
 
 
 if __name__ == "__main__":

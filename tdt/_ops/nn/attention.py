@@ -48,8 +48,14 @@ def _flops(q: tuple, k: tuple, v: tuple, *rest: Any, **how: Any) -> int:
 _BLOCKS = (kernel("attention_cpu:attention", float_attention),)
 _prepared = lazy("attention_cpu:prepared")
 _BLOCKS_GRAD = (kernel("attention_cpu:attention_vjp", float_attention),)
-_ON_GPU = (gpu_kernel("attention_gpu:attention", gpu_attention),)
-_GRAD_ON_GPU = (gpu_kernel("attention_gpu:attention_vjp", gpu_attention),)
+_ON_GPU = (
+    gpu_kernel("cudnn_attention_gpu:attention", lazy("cudnn_attention_gpu:fits")),
+    gpu_kernel("attention_gpu:attention", gpu_attention),
+)
+_GRAD_ON_GPU = (
+    gpu_kernel("cudnn_attention_gpu:attention_vjp", lazy("cudnn_attention_gpu:vjp_fits")),
+    gpu_kernel("attention_gpu:attention_vjp", gpu_attention),
+)
 
 
 @op(
@@ -70,7 +76,7 @@ def _attention(xp, q, k, v, mask=None, keep=None, *, causal, scale, dropped):
     mask: numbers, or bools that say which scores are not -inf; one that requires a gradient has all dimensions.
     keep: None, or bools (*, L, S) that say which weights are not dropped; these are divided by 1 - dropped. causal: row i
     sees the places up to i. Weights of a row whose scores are all -inf are 0. aux: for each row the largest score, and 1
-    over the sum of the exponentials of the scores less it, (*, L, 2).
+    over the sum of the exponentials of the scores less it, (*, L, 2); of cuDNN the logarithm of that sum, (*, L, 1).
 
     Rows are computed a few at a time, so memory grows with L + S, not with L S (Rabe and Staats, 2021); the gradient makes
     the weights anew, from those two numbers (Dao et al., 2022).
@@ -187,7 +193,7 @@ def _(g, needs, q, k, v, mask, keep, causal, scale, dropped):
 @_attention.fast_vjp("q", "k", "v", "mask")
 @repeatable
 def _(xp, g, needs, q, k, v, mask, keep, out, norms, causal, scale, dropped):
-    if not needs[3] and xp is not np and (on_gpu := chosen(_GRAD_ON_GPU, xp, q, k, v, mask, keep)):
+    if not needs[3] and xp is not np and (on_gpu := chosen(_GRAD_ON_GPU, xp, q, k, v, mask, keep, norms)):
         how = {"causal": causal, "scale": scale, "dropped": dropped}
         return *on_gpu(g, q, k, v, mask, keep, out, norms, needs=needs[:3], **how), None
     gq, gk, gv = (_zeros_like(xp, x) for x in (q, k, v))

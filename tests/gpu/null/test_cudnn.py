@@ -1,4 +1,4 @@
-"""Convolutions by cuDNN under the real CuPy: streams, capture, launches of a step, memory."""
+"""Convolutions and attention by cuDNN under the real CuPy: streams, capture, launches of a step, memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import cupy
 import pytest
 
 import tdt
-from tdt._kernels import _cudnn, cudnn_gpu
+from tdt._kernels import _cudnn, cudnn_attention_gpu, cudnn_gpu
 from tdt.nn import functional as F
 from tests.gpu.null import wheel
 from tests.gpu.steps import LAUNCHES_BY_CUDNN, step_of
@@ -24,6 +24,7 @@ def cudnn(monkeypatch) -> Iterator[ctypes.CDLL]:
 
     def again() -> None:
         cudnn_gpu._plans.clear()
+        cudnn_attention_gpu._plans.clear()
         _cudnn.forget()
 
     monkeypatch.setattr(_cudnn, "loaded", lambda: library)
@@ -47,6 +48,31 @@ def test_a_convolution_and_its_gradients_go_to_the_current_stream(nd: int, dtype
             out.backward(tdt.ones_like(out))
     assert [call.stream for call in calls if call.name == EXECUTE] == [stream.ptr] * 3
     assert out.dtype is dtype and x.grad.shape == x.shape and w.grad.dtype is dtype
+
+
+@pytest.mark.parametrize("dtype", [tdt.float16, tdt.bfloat16])
+def test_attention_and_its_gradients_go_to_the_current_stream_and_are_captured(dtype: tdt.dtype):
+    x = images(2, 9, 48, dtype=dtype)
+
+    def step() -> None:
+        parts = [part.unflatten(2, (2, 8)).transpose(1, 2) for part in x.split(16, 2)]
+        out = F.scaled_dot_product_attention(*parts, is_causal=True)
+        out.backward(tdt.ones_like(out))
+
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        for _ in range(3):
+            with wheel.watch() as calls:
+                step()
+            assert [call.stream for call in calls if call.name == EXECUTE] == [stream.ptr] * 2
+        assert {call.kind for call in calls} <= wheel.WORK | {"event"}
+        stream.begin_capture()
+        try:
+            with wheel.watch() as calls:
+                step()
+        finally:
+            stream.end_capture()
+    assert [call.name for call in calls].count(EXECUTE) == 2
+    assert {call.kind for call in calls} <= wheel.WORK | {"allocate"}
 
 
 def test_convolutions_are_captured_after_one_call():

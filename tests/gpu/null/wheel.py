@@ -257,7 +257,7 @@ def called(library: str) -> ctypes.CDLL:
     source, pointer, name = CALLED[library]
     headers = _folder("nvidia") / "cu13" / "include"
     folder = SOURCE.parents[1]
-    text = (folder / source).read_text().replace('#include "numbers.h"', (folder / "numbers.h").read_text())
+    text = re.sub(r'#include "(\w+\.h)"', lambda name: (folder / name[1]).read_text(), (folder / source).read_text())
     found = _load(_built(library, text, headers))
     on_job = ctypes.CFUNCTYPE(_INT, _SIZE, _SIZE)(functools.partial(_on_job, name))
     _alive.append(on_job)

@@ -20,13 +20,26 @@ class _Extent(ctypes.Structure):
 
 
 class HostLibrary:
-    """The library `name` of a source. Its jobs end with the memory that they use, four places, and the stream.
+    """The library `name` of a source. Its jobs end with the memory that they use, some places, and the stream.
 
     start, run: its pointer to a function that gets a job, and its function that does one. launch: how launches are counted.
+    places: of a job. headers: files that the source includes.
     """
 
-    def __init__(self, source: str, name: str, start: str, run: str, launch: str, memory: str, refused: int):
+    def __init__(
+        self,
+        source: str,
+        name: str,
+        start: str,
+        run: str,
+        launch: str,
+        memory: str,
+        refused: int,
+        places: int,
+        headers: tuple[str, ...] = ("numbers.h",),
+    ):
         self.source, self.launch, self.memory, self.refused = HERE / source, launch, memory, refused
+        self._extents, self._headers = _Extent * places, headers
         self.problems: list[str] = []
         self.path = self._built(name)
         self.library = ctypes.CDLL(str(self.path), mode=ctypes.RTLD_GLOBAL)
@@ -36,7 +49,7 @@ class HostLibrary:
         ctypes.c_void_p.in_dll(self.library, start).value = ctypes.cast(self._callback, ctypes.c_void_p).value
 
     def _built(self, name):
-        text = self.source.read_bytes() + self.source.with_name("numbers.h").read_bytes()
+        text = b"".join(self.source.with_name(each).read_bytes() for each in (self.source.name, *self._headers))
         path = CACHE / hashlib.sha256(text + b"-O3").hexdigest()[:20] / name
         if not path.exists():
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -62,7 +75,7 @@ class HostLibrary:
         of = ctypes.string_at(job, size)
         tail = size - ctypes.sizeof(ctypes.c_void_p)
         stream = ctypes.c_void_p.from_buffer_copy(of, tail).value or 0
-        extents = (_Extent * 4).from_buffer_copy(of, tail - ctypes.sizeof(_Extent * 4))
+        extents = self._extents.from_buffer_copy(of, tail - ctypes.sizeof(self._extents))
         try:
             held = [self._find(extent) for extent in extents]
         except cuda.CUDARuntimeError as error:
