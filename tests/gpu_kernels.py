@@ -20,7 +20,7 @@ import numpy as np
 import tdt
 from tdt import nn
 from tdt._compiled.captured import Captured
-from tdt._kernels import conv_gpu, cudnn_gpu
+from tdt._kernels import conv_gpu, cudnn_attention_gpu, cudnn_gpu
 from tdt.nn import functional as F
 from tests.gpu.chains import CHAINS
 
@@ -147,28 +147,46 @@ CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]]
     "depthwise": ((8, 32, 28, 28), (32, 1, 3, 3), {"groups": 32, "padding": 1}),
     "volumes": ((2, 8, 12, 14, 16), (16, 8, 3, 3, 3), {"padding": 1}),
 }
+# N, H, L, S, E
+ATTENTION: dict[str, tuple[int, int, int, int, int]] = {
+    "attention of 65": (2, 3, 65, 65, 40), "attention of 197": (4, 6, 197, 197, 64), "attention of 256": (4, 8, 256, 256, 64),
+    "attention of 1024": (1, 4, 1024, 1024, 128), "attention of 4096": (1, 2, 4096, 4096, 64),
+    "attention to others": (2, 4, 100, 333, 64),
+}  # fmt: skip
 LEAST_OF = {tdt.float32: LEAST, tdt.float16: 2e-3, tdt.bfloat16: 1.6e-2}
 
 
 def check_cudnn(target: str, done: Container[str] = ()) -> Iterator[tuple[str, str | None]]:
-    """Convolutions and their gradients by cuDNN, and by tdt's own kernels, both held to float64 on the CPU."""
+    """Convolutions, attention and their gradients by cuDNN, and by tdt's own kernels, both held to float64 on the CPU."""
     if not tdt.backends.cudnn.is_available():
         yield "cuDNN is not installed", None
         return
     for (name, (x, w, how)), dtype, last in itertools.product(CONVOLUTIONS.items(), LEAST_OF, (False, True)):
         if last and len(x) == 3:
             continue
-        # No engine computes bfloat16 on GPUs before Ampere.
-        without = dtype is tdt.bfloat16 and tdt.cuda.get_device_capability(target) < (8, 0)
-        for enabled in (False,) if without else (True, False):
-            title = f"{name}, {dtype}, {'channels-last' if last else 'contiguous'}, by {'cuDNN' if enabled else 'tdt'}"
-            if title in done:
-                continue
-            try:
-                with tdt.backends.cudnn.flags(enabled=enabled, allow_tf32=False):
-                    yield title, _wrong_convolution(_convolution(x, w, how, last), target, dtype)
-            except Exception as error:  # noqa: BLE001 - that is what is looked for
-                yield title, f"{type(error).__name__}: {error}".partition("\n")[0]
+        title = f"{name}, {dtype}, {'channels-last' if last else 'contiguous'}"
+        yield from _by_both(title, _convolution(x, w, how, last), _left_by_cudnn, target, dtype, done)
+    for (name, sizes), dtype, causal in itertools.product(
+        ATTENTION.items(), (tdt.float16, tdt.bfloat16), (False, True)
+    ):
+        title = f"{name}, {dtype}, {'causal' if causal else 'to all'}"
+        yield from _by_both(title, _heads(sizes, causal), _attention_left_by_cudnn, target, dtype, done)
+
+
+def _by_both(
+    title: str, case: Case, left: Callable[[], str], target: str, dtype: Any, done: Container[str]
+) -> Iterator[tuple[str, str | None]]:
+    # No engine computes bfloat16 on GPUs before Ampere.
+    without = dtype is tdt.bfloat16 and tdt.cuda.get_device_capability(target) < (8, 0)
+    for enabled in (False,) if without else (True, False):
+        name = f"{title}, by {'cuDNN' if enabled else 'tdt'}"
+        if name in done:
+            continue
+        try:
+            with tdt.backends.cudnn.flags(enabled=enabled, allow_tf32=False):
+                yield name, _wrong_by(case, left, target, dtype)
+        except Exception as error:  # noqa: BLE001 - that is what is looked for
+            yield name, f"{type(error).__name__}: {error}".partition("\n")[0]
 
 
 def _convolution(x: tuple[int, ...], w: tuple[int, ...], how: dict[str, Any], last: bool) -> Case:
@@ -179,11 +197,21 @@ def _convolution(x: tuple[int, ...], w: tuple[int, ...], how: dict[str, Any], la
     )
 
 
-def _wrong_convolution(case: Case, target: str, dtype: Any) -> str | None:
+def _heads(sizes: tuple[int, int, int, int, int], causal: bool) -> Case:
+    n, h, queries, keys, e = sizes
+    return lambda new: (
+        F.scaled_dot_product_attention(
+            *(new(n, length, h, e).transpose(1, 2) for length in (queries, keys, keys)), is_causal=causal
+        ),
+    )
+
+
+def _wrong_by(case: Case, left_by_cudnn: Callable[[], str], target: str, dtype: Any) -> str | None:
     cudnn_gpu._plans.clear()
+    cudnn_attention_gpu._plans.clear()
     exact, here = _computed(case, "cpu", tdt.float64, dtype), _computed(case, "cpu", dtype, dtype)
     there = _computed(case, target, dtype, dtype)
-    if tdt.backends.cudnn.enabled and (left := _left_by_cudnn()):
+    if tdt.backends.cudnn.enabled and (left := left_by_cudnn()):
         return f"cuDNN has not computed {left}"
     return _too_far(exact, here, there, LEAST_OF[dtype])
 
@@ -197,6 +225,13 @@ def _left_by_cudnn() -> str:
         cut = conv_gpu.cut(weights, math.prod(size) // size[1], dict(key[8:])["groups"], key[4])[2] > 1
         left = [] if cut and key[4] == np.float32 and not last and len(size) < 5 else left
     return ", ".join(("the result", "the gradient of the images", "the gradient of the weights")[k] for k in left)
+
+
+def _attention_left_by_cudnn() -> str:
+    passes = {key[0] for key, plan in cudnn_attention_gpu._plans.items() if plan is not None}
+    return ", ".join(
+        name for name, backward in (("the result", False), ("the gradients", True)) if backward not in passes
+    )
 
 
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import tdt
-from benchmarks import gpu_conv
+from benchmarks import gpu_attention, gpu_conv
 from tests import gpu_kernels, gpu_results, gpu_speed, gpu_workers, programs_on_gpu, runs_on_gpu
 from tests.gpu_results import RESTART, Results
 
@@ -314,22 +314,23 @@ def reserve(args: argparse.Namespace, results: Results) -> int:
     return 0
 
 
-def convolutions(args: argparse.Namespace, results: Results) -> int:
-    """Measure convolutions by cuDNN's engines, tdt's kernels and PyTorch; 1 if the time did not suffice."""
+def timed(args: argparse.Namespace, results: Results) -> int:
+    """Measure convolutions or attention by cuDNN's engines, tdt's kernels and PyTorch; 1 if the time did not suffice."""
     if not tdt.backends.cudnn.is_available():
         results.record["all"] = "cuDNN is not installed"
         return 0
-    for title, found in gpu_conv.layers():
+    for title, found in gpu_conv.layers() if args.only == "convolutions" else gpu_attention.lengths():
         results.record[title] = found
         results.save()
         print(f"{title}: {found}", flush=True)
-        if not in_time(args, "the rest of the convolutions"):
+        if not in_time(args, f"the rest of {args.only}"):
             return 1
     return 0
 
 
 OTHERS = {
-    "convolutions": convolutions,
+    "convolutions": timed,
+    "attention": timed,
     "ops": ops,
     "op database": op_database,
     "configs": configs,

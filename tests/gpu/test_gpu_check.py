@@ -85,8 +85,9 @@ def test_convolutions_by_cudnn_are_compared(cudnn, monkeypatch):
     small = {"lines": ((1, 2, 9), (3, 2, 5), {}), "images": ((1, 2, 7, 7), (3, 2, 3, 3), {}),
              "long sums": ((2, 2, 18, 18), (3, 2, 3, 3), {})}  # fmt: skip
     monkeypatch.setattr(gpu_kernels, "CONVOLUTIONS", small)
+    monkeypatch.setattr(gpu_kernels, "ATTENTION", {"attention": (1, 2, 9, 12, 8)})
     found = dict(gpu_kernels.check_cudnn("cuda"))
-    assert len(found) == 3 * (2 + 4 + 4) and {*found.values()} == {None}
+    assert len(found) == 3 * (2 + 4 + 4) + 2 * 4 and {*found.values()} == {None}
     with monkeypatch.context() as older:
         older.setattr(tdt.cuda, "get_device_capability", lambda device=None: (7, 5))
         left_out = {*found} - {*dict(gpu_kernels.check_cudnn("cuda"))}
