@@ -201,6 +201,7 @@ def _folded_on_gpu(name: str, x: Any, axis: Any, keepdims: bool, number: float =
     """An array folded as `fold_gpu.fold` says; None where that does not take it."""
     if x.__class__ is not _backend.GpuArray:
         return None
+    launch_waiting()
     fast = chosen_on_gpu(_FOLD_ON_GPU, _backend.gpu(), (x,), {"name": name})
     return fast and fast(name, x, axis, keepdims, number)
 
