@@ -19,6 +19,7 @@ MOST_READY = 1000  # calls of a formula, of other types or numbers each, whose f
 FLOAT32, FLOAT16, BFLOAT16 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
 FLOAT64 = np.dtype(np.float64)
 LOWER = frozenset((FLOAT16, BFLOAT16))
+INTEGERS = frozenset(np.dtype(letter) for letter in "bhilqBHILQ")
 GENERATED = frozenset((FLOAT32, FLOAT16, BFLOAT16, np.dtype(np.float64)))
 # By the types of source and target.
 CONVERSIONS: dict[tuple, Any] = dict.fromkeys(itertools.permutations((FLOAT32, FLOAT16, BFLOAT16), 2))
@@ -92,6 +93,8 @@ def from_formula(
         return call(np, x)
 
     def call(xp: Any, *args: Any, out: Any = None, **named: Any) -> Any:
+        if xp is np and out is None and not named and getattr(args[-1], "dtype", None) in INTEGERS:
+            return formula(xp, *args)  # of integers nothing is generated
         if xp is np and SWITCHES.kernels and (functions or any(getattr(a, "dtype", None) in GENERATED for a in args)):
             key = None
             if out is None and not named:  # as rules call it

@@ -350,8 +350,7 @@ def _scatter_reduce(
     if not index.size:
         return out
     if not include_self:
-        start = START[reduce] if reduce in START else _limit(x.dtype, reduce == "amin")
-        _scatter.forward(xp, target, index, start, dim=dim, out=target)
+        _scatter.forward(xp, target, index, _start(x.dtype, reduce), dim=dim, out=target)
     _combine(xp, target, index, src, dim, "sum" if reduce == "mean" else reduce)
     if reduce == "mean":
         count = xp.maximum(_counts(xp, index, target.shape, dim, int(include_self)), 1)
@@ -383,8 +382,27 @@ def _combine(xp: ModuleType, target: Any, index: Any, src: Any, dim: int, how: s
 
 @_kernels.prepares(_scatter_reduce.forward, strided=True)
 def _(x: Any, index: Any, src: Any, *, recorded: bool, dim: int, reduce: str, include_self: bool) -> Any:
-    placed = _kernels.prepared_placed(x, index, src, dim, how=reduce) if include_self and reduce != "mean" else None
-    return placed or functools.partial(_scatter_reduce.forward, np, dim=dim, reduce=reduce, include_self=include_self)
+    general = functools.partial(_scatter_reduce.forward, np, dim=dim, reduce=reduce, include_self=include_self)
+    place = combine = _kernels.prepared_placed(x, index, src, dim, how="sum" if reduce == "mean" else reduce)
+    if place is None:
+        return general
+    if not include_self:
+        starts = np.full(src.shape, _start(x.dtype, reduce), x.dtype)
+        begin = _kernels.prepared_placed(x, index, starts, dim, how="set")
+        if begin is None:
+            return general
+        combine = lambda x, index, src: place(begin(x, index, starts), index, src)  # noqa: E731
+    if reduce != "mean":
+        return combine
+    before, ones = np.full(x.shape, int(include_self), x.dtype), np.ones(src.shape, x.dtype)
+    count = _kernels.prepared_placed(before, index, ones, dim)
+    divide = np.floor_divide if x.dtype.kind in "iu" else np.true_divide
+    return lambda x, index, src: divide(combine(x, index, src), np.maximum(count(before, index, ones), 1))
+
+
+def _start(dtype: Any, reduce: str) -> Any:
+    """What elements are reduced with first that take no part themselves."""
+    return START[reduce] if reduce in START else _limit(dtype, reduce == "amin")
 
 
 @_scatter_reduce.vjp("x", "src")
@@ -413,6 +431,46 @@ def _(
     shares = _scatter_add(masked(hit.to(g.dtype)), index, hits.to(g.dtype), dim=dim)
     g = g / shares.masked_fill(shares == 0, 1)
     return masked(hit * g), hits * back(g)
+
+
+@_scatter_reduce.fast_vjp("x", "src")
+def _(
+    xp: ModuleType,
+    g: Any,
+    needs: Any,
+    x: Any,
+    index: Any,
+    src: Any,
+    out: Any,
+    dim: int,
+    reduce: str,
+    include_self: bool,
+) -> tuple:
+    if reduce == "prod" or src.shape != index.shape or not x.ndim:
+        on_tensors: Any = _scatter_reduce.rules["x"].function
+        tensors = [wrap(a) for a in (x, index, src, out)]
+        found = on_tensors(wrap(g), needs, *tensors, dim, reduce, include_self)
+        return tuple([each._a for each in found])
+
+    def masked(value: Any) -> Any:
+        return value if include_self else _scatter.forward(xp, value, index, 0, dim=dim)
+
+    def share(of_x: Any, of_src: Any) -> Any:
+        """`g` divided by the sum of what takes part in each element."""
+        total = _scatter_add.forward(xp, masked(of_x.astype(g.dtype)), index, of_src.astype(g.dtype), dim=dim)
+        total[total == 0] = 1
+        return g / total
+
+    if reduce == "sum":
+        hit, hits = True, True
+    elif reduce == "mean":
+        hit, hits = True, True
+        g = share(xp.ones(x.shape, g.dtype), xp.ones(src.shape, g.dtype))
+    else:
+        hit, hits = x == out, src == _gather.forward(xp, out, index, dim=dim)
+        g = share(hit, hits)
+    of_src = _gather.forward(xp, g, index, dim=dim) if needs[1] else None
+    return masked(g * hit) if needs[0] else None, of_src if of_src is None else of_src * hits
 
 
 def _padded_hits(src: Tensor, out: Tensor, index: Tensor, dim: int) -> Tensor:
