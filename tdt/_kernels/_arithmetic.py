@@ -15,6 +15,13 @@ from tdt._kernels._registry import SWITCHES, Found, lazy
 from tdt._kernels._stream import stream_from
 from tdt._kernels._threads import MANY, THREADS
 
+# NumPy's ufuncs whose loops set no flags of errors, and the types for which they are called without NumPy.
+LOOPS = frozenset((
+    "add", "subtract", "multiply", "minimum", "maximum", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "logical_and", "logical_or", "logical_xor",
+))  # fmt: skip
+LOOPED = frozenset("?bBhHiIlLqQfd")
+_quick_loop = lazy("_numpy_loops:quick_loop")
 EXACT = 1 << 24  # integers up to which are numbers of float32
 
 
@@ -53,9 +60,11 @@ def complex_quotient(x: Any, y: Any, out: Any = None) -> Any:
 
 
 def quick_arithmetic(how: str, dtype: Any) -> Any:
-    """As NumPy's ufunc `how`, for arrays of one type, in half the time for small ones; None where there is none."""
-    found = _OF_TWO[how].ufunc_for((np.empty(1, dtype),) * 2, {}) if dtype.char in "fd" else None
-    return found and found[0]
+    """As NumPy's ufunc `how`, for arrays of one type, in half the time or less for small ones; None where there is none."""
+    if how in _OF_TWO and dtype.char in "fd":
+        found = _OF_TWO[how].ufunc_for((np.empty(1, dtype),) * 2, {})
+        return found and found[0]
+    return _quick_loop(how, dtype.char) if how in LOOPS and dtype.char in LOOPED and SWITCHES.kernels else None
 
 
 def _choose(mask: Any, x: Any, out: Any = None) -> Any:

@@ -24,6 +24,7 @@ from tdt._kernels import (
     LARGE_ARITHMETIC,
     LOWER,
     astype,
+    quick_arithmetic,
 )
 from tdt._kernels._threads import THREADS
 from tdt.autograd._forward import computed_on_gpu, recover, run_forward
@@ -379,6 +380,8 @@ def ufunc_of(op: Op, key: list, arrays: list, attributes: dict) -> tuple:
         ufunc, places, numbers = op.forward.ufunc_for(tuple(arrays), attributes) or (None, None, ())
     except OverflowError:  # a number that the type cannot hold
         return NO_UFUNC
+    if ufunc is None and len(kinds) == 2 and kinds[0] == kinds[1] and kinds[0].__class__ is kinds[1].__class__:
+        ufunc = quick_arithmetic(op.name, kinds[0])
     if len(op.ufuncs) > MOST_UFUNCS:
         op.ufuncs.clear()
     pick = None

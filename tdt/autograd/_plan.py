@@ -85,10 +85,11 @@ def plan_for(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
         plan = make_plan(op, key, arrays)
         plan.direct = plan.direct and not op.kernels
         plan.function = op.direct
-        if op.large is not None and len(key) == 2 and key[0].__class__ is key[1].__class__ and key[0] == key[1]:
-            plan.function = _often(plan, op.ufunc, key[0])
-        elif op.large is not None and len(key) == 2 and key[1] is int and key[0].kind in "iu" and not op.to_float:
-            plan.function = _with_integer(op.ufunc, key[0])
+        if (ufunc := op.ufunc or getattr(op.forward, "ufunc", "")) and len(key) == 2:
+            if key[0].__class__ is key[1].__class__ and key[0] == key[1]:
+                plan.function = _often(plan, ufunc, key[0])
+            elif key[1] is int and key[0].kind in "iu" and not op.to_float:
+                plan.function = _with_integer(ufunc, key[0])
         plan.fast_path = plan.direct and op.fast_path and plan.by_rank is None
         if plan.low is not None and op.lower is not None and plan.by_rank is None:
             plan.function, plan.fast_path = for_small_arrays(op.lower, op.defaults), len(key) == 2
@@ -191,9 +192,13 @@ integers = functools.cache(Integers)  # of a type
 
 def _with_integer(ufunc: str, dtype: np.dtype) -> Any:
     """NumPy's ufunc of an array and a Python integer."""
-    function, arrays = getattr(np, ufunc), integers(dtype)
+    function, arrays, left = getattr(np, ufunc), integers(dtype), FEW_CALLS
 
     def call(a: Any, b: Any, *out: Any) -> Any:
+        nonlocal function, left
+        left -= 1
+        if not left:
+            function = quick_arithmetic(ufunc, dtype) or function
         return function(a, arrays[b], *out)
 
     return call

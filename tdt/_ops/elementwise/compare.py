@@ -39,6 +39,7 @@ def _comparison(name: str) -> Any:
             y = integers(x.dtype)[y] if xp is np else wrapped(y, x)
         return getattr(xp, name)(x, y) if out is None else getattr(xp, name)(x, y, out=out)
 
+    forward.ufunc = name  # type: ignore[attr-defined]  # what it is of two arrays
     return forward
 
 

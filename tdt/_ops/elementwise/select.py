@@ -17,6 +17,7 @@ from tdt._core.from_data import LARGE, check_bits, fill_number, held
 from tdt._core.methods import function_alias, method
 from tdt._core.old_arguments import accepts_old_order
 from tdt._core.tensor import Tensor
+from tdt._kernels import Found, quick_arithmetic
 from tdt._kernels.expression import as_number
 from tdt._ops._common import C_NAMES, Number, conj
 from tdt._ops.elementwise._front import check_operands, refuse_out
@@ -135,9 +136,15 @@ def _clamp(xp: ModuleType, x: Any, low: Any = None, high: Any = None, *, out: An
         if xp is np and both and x.size >= LARGE_CLAMP and x.dtype.kind == "i":  # of unsigned ones negative bounds wrap
             return np.clip(x, low, high, out=out)
     into = {} if out is None else {"out": out}
+    integers_here = xp is np and x.dtype.kind in "iu"
+    least, most = (_LEAST[x.dtype], _MOST[x.dtype]) if integers_here else (xp.minimum, xp.maximum)
     if low is None:
-        return xp.minimum(x, high, **into)
-    return xp.maximum(x, low, **into) if high is None else xp.minimum(xp.maximum(x, low), high, **into)
+        return least(x, high, **into)
+    return most(x, low, **into) if high is None else least(most(x, low), high, **into)
+
+
+_LEAST = Found(lambda dtype: quick_arithmetic("minimum", dtype) or np.minimum)  # by the type of integers
+_MOST = Found(lambda dtype: quick_arithmetic("maximum", dtype) or np.maximum)
 
 
 def _check_bounds(input: Tensor, *bounds: Any) -> None:
