@@ -488,7 +488,7 @@ def contiguous_copy(x: Any) -> Any:
             return out
     if x.__class__ is not np.ndarray:
         launch_waiting()
-        if x.__class__ is _backend.GpuArray and SWITCHES.kernels and not x.flags.c_contiguous:
+        if x.__class__ is _backend.GpuArray and SWITCHES.kernels:
             if (found := _contiguous_on_gpu(x)) is not None:
                 return found
     return x.copy() if WATCH.trace is None or x.__class__ is not np.ndarray else watched_copy(x)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from sys import getrefcount
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from tdt._backend.layout import is_dense
 from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt._core.writing import check_memory
 from tdt._kernels import add, add_to, contiguous_copy, copy_in_order, is_in_order, memory_order
-from tdt.autograd._on_gpu import sum_of_two
+from tdt.autograd._on_gpu import repeated, sum_of_two
 
 ndarray = np.ndarray
 SMALL = 1 << 16  # bytes of a gradient that no kernel adds
@@ -55,7 +55,11 @@ def accumulate(leaf: Tensor, g: Any, own: bool) -> None:
 
     If requires_grad was turned off since the forward pass, nothing is added.
     """
-    if g.__class__ is ndarray and leaf._edge is LEAF and _added_directly(leaf, g, own):
+    if (
+        leaf._edge is LEAF
+        and not leaf._post_hooks
+        and (_added_directly if g.__class__ is ndarray else _taken)(leaf, g, own)
+    ):
         return
     if leaf._edge is not LEAF and not leaf._retains:
         if leaf._edge is not None:
@@ -88,7 +92,7 @@ def accumulate(leaf: Tensor, g: Any, own: bool) -> None:
 def _added_directly(leaf: Tensor, g: ndarray, own: bool) -> bool:
     """`accumulate` of a small array into a leaf without hooks, all contiguous; False, with nothing done, in other cases."""
     a = leaf._a
-    if leaf._post_hooks or a.__class__ is not ndarray or g.shape != a.shape or not g.flags.c_contiguous:
+    if a.__class__ is not ndarray or g.shape != a.shape or not g.flags.c_contiguous:
         return False
     with _lock:
         grad = leaf._grad
@@ -108,11 +112,27 @@ def _added_directly(leaf: Tensor, g: ndarray, own: bool) -> bool:
     return True
 
 
+def _taken(leaf: Tensor, g: Any, own: bool) -> bool:
+    """`accumulate` of a leaf's first gradient on a GPU, which is its own and lies as the leaf; False in other cases."""
+    a, gpu = leaf._a, cast(Any, _backend.GpuArray)
+    if not own or not g.__class__ is a.__class__ is gpu or g.shape != a.shape:
+        return False
+    if not (g.flags.c_contiguous and a.flags.c_contiguous):
+        return False
+    with _lock:
+        if leaf._grad is None:
+            leaf._grad = wrap(g)
+            return True
+    return False
+
+
 def _first(g: Any, like: Any, own: bool) -> Any:
     """A leaf's first gradient, in the order of memory of the leaf, `like`: `g` if that is the leaf's own, or a copy."""
     gpu: Any = _backend.GpuArray
-    if own and g.__class__ is like.__class__ is gpu and g.flags.c_contiguous and like.flags.c_contiguous:
-        return g
+    if g.__class__ is like.__class__ is gpu:
+        if own and is_in_order(g, like):
+            return g
+        return copy_in_order(g, like) if (found := repeated(copy_in_order, g, like)) is None else found
     if not g.__class__ is ndarray is like.__class__ and (is_sparse(g) or is_sparse(like)):
         return g if own else contiguous_copy(g)
     return g if own and is_in_order(g, like) else copy_in_order(g, like)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tdt import _backend
@@ -21,7 +22,7 @@ NUMBERS = frozenset((int, float, bool, type(None)))
 class Programs(dict[tuple, Repeated]):
     """Functions of arrays alone, by how these lie on the only GPU."""
 
-    def of(self, function: Any, arrays: list) -> Repeated | None:
+    def of(self, function: Any, arrays: Sequence[Any]) -> Repeated | None:
         """What repeats a function of such arrays, or None; None where it may not be repeated."""
         if CURRENT.capture is not None or CURRENT.notes is not None:
             return None

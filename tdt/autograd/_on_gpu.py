@@ -131,10 +131,15 @@ def sum_of_two(function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     """`_kernels.add` or `add_to` of gradients, whose kernel may wait on a GPU."""
     if a.__class__ is np.ndarray:
         return function(a, b)
-    if not _backend.several_gpus() and (found := _SUMS.of(function, [a, b])) is not None:
-        return found(functools.partial(function, a, b), (a, b))
-    return deferring(function, a, b)
+    return deferring(function, a, b) if (found := repeated(function, a, b)) is None else found
 
 
-_SUMS = Programs()
-UFUNCS.append(_SUMS)
+def repeated(function: Callable[..., Any], *arrays: Any) -> Any:
+    """What a function gives of CuPy's arrays, by the program of such calls where there is one; None where there may be none."""
+    if _backend.several_gpus() or (found := _CALLS.of(function, arrays)) is None:
+        return None
+    return found(functools.partial(function, *arrays), arrays)
+
+
+_CALLS = Programs()
+UFUNCS.append(_CALLS)
