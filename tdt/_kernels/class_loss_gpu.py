@@ -1,4 +1,7 @@
-"""Losses of classes on a GPU: softmax, cross-entropy and its mean in one launch, the gradient in another."""
+"""Losses of classes on a GPU: softmax, cross-entropy and its mean in one launch, the gradient in another.
+
+Where no memory for the rows' maxima and sums is given, x are logarithms of probabilities.
+"""
 
 from __future__ import annotations
 
@@ -32,19 +35,21 @@ extern "C" __global__ void __launch_bounds__(1024) cross_entropy(
     double loss_here = 0, share_here = 0;
     for (long long r = blockIdx.x; r < rows; r += gridDim.x) {
         const real* row = x + row_of(r, classes, inner);
-        real top = -INFINITE, sum = 0, every = 0;
-        for (long long c = threadIdx.x; c < classes; c += blockDim.x) {
-            const real value = row[c * inner];
-            if (value > top || value != value) top = value;
+        real top = tops ? -INFINITE : (real)0, sum = tops ? (real)0 : (real)1, every = 0;
+        if (tops) {
+            for (long long c = threadIdx.x; c < classes; c += blockDim.x) {
+                const real value = row[c * inner];
+                if (value > top || value != value) top = value;
+            }
+            top = block_max(top);
+            for (long long c = threadIdx.x; c < classes; c += blockDim.x) {
+                const real shifted = row[c * inner] - top;
+                sum += exp(shifted);
+                if (smoothing != 0) every += weight ? shifted * weight[c] : shifted;
+            }
+            sum = block_sum(sum);
+            if (smoothing != 0) every = block_sum(every);
         }
-        top = block_max(top);
-        for (long long c = threadIdx.x; c < classes; c += blockDim.x) {
-            const real shifted = row[c * inner] - top;
-            sum += exp(shifted);
-            if (smoothing != 0) every += weight ? shifted * weight[c] : shifted;
-        }
-        sum = block_sum(sum);
-        if (smoothing != 0) every = block_sum(every);
         if (threadIdx.x) continue;
         const long long t = target[r];
         const bool ignored = t == ignore, known = t >= 0 && t < classes;
@@ -58,8 +63,7 @@ extern "C" __global__ void __launch_bounds__(1024) cross_entropy(
         }
         if (losses) losses[r] = loss;
         shares[r] = share;
-        tops[r] = top;
-        sums[r] = sum;
+        if (tops) tops[r] = top, sums[r] = sum;
         loss_here += loss;
         share_here += share;
     }
@@ -85,12 +89,12 @@ extern "C" __global__ void __launch_bounds__(1024) cross_entropy_vjp(
     for (long long r = blockIdx.x; r < rows; r += gridDim.x) {
         const long long first = row_of(r, classes, inner), t = target[r];
         const bool ignored = t == ignore;
-        const real slope = each ? g[r] : norm ? *g / *norm : *g, top = tops[r];
+        const real slope = each ? g[r] : norm ? *g / *norm : *g, top = tops ? tops[r] : (real)0;
         const real own = slope * shares[r] * (real)(1 - smoothing), every = slope * (real)(smoothing / classes);
-        const real factor = (smoothing != 0 ? own + every * whole : own) / sums[r];
+        const real factor = (smoothing != 0 ? own + every * whole : own) / (tops ? sums[r] : (real)1);
         for (long long c = threadIdx.x; c < classes; c += blockDim.x) {
             const long long at = first + c * inner;
-            real value = exp(x[at] - top) * factor;
+            real value = tops ? exp(x[at] - top) * factor : (real)0;
             if (smoothing != 0) value -= weight ? every * weight[c] : every;
             if (c == t) value -= own;
             grad[at] = ignored ? (real)0 : value;
@@ -101,13 +105,19 @@ extern "C" __global__ void __launch_bounds__(1024) cross_entropy_vjp(
 
 
 def cross_entropy(x: Any, target: Any, weight: Any, *, reduction: str, ignore_index: int, smoothing: float,
-                  message: str) -> tuple[Any, tuple]:  # fmt: skip
-    """(The loss; what its gradient requires). target: int64, contiguous. message: of the IndexError for an unknown class."""
+                  message: str, logits: bool = True) -> tuple[Any, tuple]:  # fmt: skip
+    """(The loss; what its gradient requires).
+
+    Args:
+        target: int64, contiguous.
+        message: of the IndexError for an unknown class.
+        logits: whether `x` are logits; else logarithms of probabilities, without smoothing.
+    """
     xp, dtype = MEMORY, x.dtype
     classes = x.shape[1] if x.ndim > 1 else x.shape[0]
     rows = target.size
     inner = rows // (x.shape[0] if x.ndim > 1 else 1)
-    shares, tops, sums = (xp.empty(rows, dtype) for _ in range(3))
+    shares, tops, sums = (xp.empty(rows, dtype) if logits or not k else None for k in range(3))
     reduced = reduction != "none"
     blocks = min(rows, MOST_PARTS if reduced else _cuda.MOST_BLOCKS)
     losses = None if reduced else xp.empty(rows, dtype)

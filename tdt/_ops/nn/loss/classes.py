@@ -130,6 +130,8 @@ def _nll_node_name(node: Any) -> str:
 
 _NLL = (kernel("class_loss_cpu:prepared_nll_loss", float_logits),)
 _NLL_GRAD = kernel("class_loss_cpu:nll_loss_vjp", float_logits)
+_ON_GPU = (gpu_kernel("class_loss_gpu:cross_entropy", gpu_floats),)
+_GRAD_ON_GPU = lazy("class_loss_gpu:cross_entropy_vjp")
 
 
 @op(
@@ -142,7 +144,12 @@ _NLL_GRAD = kernel("class_loss_cpu:nll_loss_vjp", float_logits)
     node=_nll_node_name,
     autocast="float32",
 )
+@repeatable
 def _nll_loss(xp, x, target, weight=None, *, reduction, ignore_index):
+    if xp is not np and (fast := chosen(_ON_GPU, xp, x, weight)):
+        t, how = _flat(xp, target), {"reduction": reduction, "ignore_index": ignore_index, "smoothing": 0.0}
+        loss, (known, norm) = fast(x, t, weight, **how, message=UNKNOWN_CLASS, logits=False)
+        return loss.reshape(target.shape) if reduction == "none" else loss, t, known, None, norm
     if fast := chosen(_NLL, xp, x, weight):
         compute = fast(x.shape, target.shape, reduction=reduction, ignore_index=ignore_index)
         with contextlib.suppress(IndexError):  # of a class out of range, which is raised below with its number
@@ -169,7 +176,10 @@ def _(g, x, target, weight, reduction, ignore_index):
 
 
 @_nll_loss.fast_vjp("x")
+@repeatable
 def _(xp, g, x, weight, t, share, ignored, norm, reduction, ignore_index):
+    if share.__class__ is tuple:  # of the kernel on a GPU
+        return _GRAD_ON_GPU(g, x, t, weight, share, norm, ignore_index=ignore_index, smoothing=0.0)
     if xp is np and _NLL_GRAD.when((x, weight), {}):
         return _NLL_GRAD.function(g, norm, t, weight, x.shape, ignore_index=ignore_index)
     g = _slope(g, norm)
@@ -187,8 +197,6 @@ def _(xp, g, x, weight, t, share, ignored, norm, reduction, ignore_index):
 _MEAN = kernel("class_loss_cpu:mean_cross_entropy", float_logits)
 _MEAN_GRAD = kernel("class_loss_cpu:mean_cross_entropy_vjp", float_logits)
 _LOSSES = (kernel("class_loss_cpu:cross_entropy", float_logits),)
-_ON_GPU = (gpu_kernel("class_loss_gpu:cross_entropy", gpu_floats),)
-_GRAD_ON_GPU = lazy("class_loss_gpu:cross_entropy_vjp")
 _LOSSES_GRAD = kernel("class_loss_cpu:cross_entropy_vjp", float_logits)
 
 
