@@ -140,16 +140,20 @@ __device__ bool is_last_of(unsigned int* ticket, unsigned int count) {
 def compiled(source: str, name: str, before: str = "") -> Callable[..., None]:
     """The kernel `name` of CUDA C, which follows `PRELUDE` and `before`: a function of (blocks), (threads), (arguments).
 
+    A fourth argument is a function that gives the last arguments, and is called anew where a program repeats the launch.
+
     A call finds it by a constant `source` at once: a text that is put together anew would be read from end to end.
     Arguments: CuPy's arrays for pointers; int for long long, float for double; what `opaque` gives for a struct.
     """
     kernel = bare(source, name, before)
 
-    def launch(blocks: tuple[int, ...], threads: tuple[int, ...], arguments: tuple) -> None:
+    def launch(
+        blocks: tuple[int, ...], threads: tuple[int, ...], arguments: tuple, further: Callable[[], tuple] | None = None
+    ) -> None:
         launch_waiting()
-        kernel(blocks, threads, arguments)
+        kernel(blocks, threads, arguments if further is None else (*arguments, *further()))
         if CURRENT.notes is not None:
-            CURRENT.notes.launch(kernel, blocks, threads, arguments)
+            CURRENT.notes.launch(kernel, blocks, threads, arguments, further)
 
     return launch
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
-from tdt._backend.waiting import CURRENT, launch_waiting, refuse_program
+from tdt._backend.waiting import refuse_program
 from tdt._kernels import _cuda
 from tdt._kernels._cuda import LETTERS, STORED
 from tdt._kernels.capture_gpu import signed
@@ -81,7 +81,7 @@ def words(seed: int, offset: int, place: Any, count: int) -> Any:
 def _dropout(dtype: Any) -> Callable[..., None]:
     letter = LETTERS[dtype]
     source = DROPOUT.replace("STORED", STORED[letter]).replace("REAL", "double" if letter == "d" else "float")
-    return _cuda.bare(PHILOX + source, "dropout")
+    return _cuda.compiled(PHILOX + source, "dropout")
 
 
 def dropout(x: Any, *, p: float, scale: float, source: Callable[[], Any]) -> tuple[Any, Any]:
@@ -97,10 +97,6 @@ def dropout(x: Any, *, p: float, scale: float, source: Callable[[], Any]) -> tup
             seed, offset, place = generator.engine.take(count)
         return signed(seed), signed(offset), place
 
-    launch_waiting()
-    kernel, blocks, threads = _dropout(x.dtype), (_cuda.blocks_for(-(-x.size // 2)),), (_cuda.THREADS,)
     arguments = x, out, mask, x.size, math.ceil((1 - p) * 2.0**53), scale
-    kernel(blocks, threads, (*arguments, *drawn()))
-    if CURRENT.notes is not None:
-        CURRENT.notes.launch(kernel, blocks, threads, arguments, drawn)
+    _dropout(x.dtype)((_cuda.blocks_for(-(-x.size // 2)),), (_cuda.THREADS,), arguments, drawn)
     return out, mask
