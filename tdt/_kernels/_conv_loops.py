@@ -15,17 +15,17 @@ SCRATCH = ROWS * COLUMNS  # numbers of a block
 SUMMED = 96  # windows that a weight gradient sums at a time: as much of both operands stays in a level-one cache
 TURNED = 8  # channels that are turned to planes together
 WIDEST = 64  # columns of a tile, at most
-PHASE, BLOCK = 14, 6  # words in a row of the tables of a `_phases.Gather`
+PHASE, BLOCK = 17, 6  # words in a row of the tables of a `_phases.Gather`
 
-# The words of `gather` after those of a packer: addresses of tables of a `_phases.Gather`, and how many phases; addresses of
-# the tile and of a function of `_turn`; columns and address of the tile for the last columns, zeros if that is the same; whether
-# weights are packed block by block where they are used, and bytes for that which have to be 0 before; whether a piece packs its
+# The words of `gather` after those of a packer: addresses of tables of a `_phases.Gather`, and how many phases, each with the rows
+# and the address of its tile, and the address of the one for the last columns; address of a function of `_turn`; how many the last
+# columns are, 0 if the tile is the same; whether weights are packed block by block where they are used, and bytes for that which have to be 0 before; whether a piece packs its
 # panels, which no other one uses; whether the result is channels-last. Then pieces of all lines of targets, of a line, and of the
 # columns of a group; panels of a piece; lines of a piece, targets of a line; lines in all; depth, height and width of the result;
 # elements of a sample of the bordered source, and of a group in it; channels of the result.
-GATHER = (*PANEL, "offsets", "phases", "phase_count", "blocks", "tile_rows", "tile", "turn_plain", "edge_columns", "edge",
-          "lazy", "unset", "packs", "last", "pieces", "along", "parts", "together", "down", "across", "all_lines", "depth",
-          "height", "width", "volume", "group_step", "channels")  # fmt: skip
+GATHER = (*PANEL, "offsets", "phases", "phase_count", "blocks", "turn_plain", "edge_columns", "lazy", "unset",
+          "packs", "last", "pieces", "along", "parts", "together", "down", "across", "all_lines", "depth", "height", "width",
+          "volume", "group_step", "channels")  # fmt: skip
 
 # The words of `sum_windows`: addresses of the offsets of a sample's windows in the bordered image, of the kernel's runs in a
 # window (and how many there are), of the first window that has a run inside of the image and the one behind the last, for each
@@ -82,13 +82,13 @@ def gather(code: Code, first: Value, last: Value, arguments: list[Value]) -> Non
                         panel(code, p, weights, packed - 4 * line * p.tile_columns, of_all, channel, behind)
                     b = code.select(lazy, packed, panels + 4 * (of_all * p.line_count + line) * p.tile_columns)
                     here = code.minimum(p.columns - j * p.tile_columns, p.tile_columns)
-                    tile = code.select(here <= p.edge_columns, p.edge, p.tile)
+                    tile_rows, tile = phase[14], code.select(here <= p.edge_columns, phase[16], phase[15])
                     wide = code.select(is_last, here, p.tile_columns)
                     added = code.select(ends & (bias != 0), bias + 4 * of_all * p.tile_columns, zero)
                     c = target + 4 * (j - begin) * p.tile_columns
-                    with code.loop(0, count, p.tile_rows) as i:
+                    with code.loop(0, count, tile_rows) as i:
                         call(code, tile, image + 4 * group * p.group_step, sources + 8 * i, offsets + 8 * cell, cells, run, b,
-                             p.tile_columns, c, sources + 8 * (i + ROWS), added, code.minimum(count - i, p.tile_rows), wide,
+                             p.tile_columns, c, sources + 8 * (i + ROWS), added, code.minimum(count - i, tile_rows), wide,
                              begins)  # fmt: skip
         with code.when(p.last == 0):
             here = code.minimum(p.columns - begin * p.tile_columns, (end - begin) * p.tile_columns)

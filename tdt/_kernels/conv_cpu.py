@@ -46,6 +46,7 @@ CACHED, FEW_TARGETS, FEW_TARGETS_OF_GROUPS = 1 << 18, 512, 64
 # Floats of bordered images whose weight gradients are summed at a time, or twice as many as there are weights; least windows.
 CACHED_SUMMED, FEW_WINDOWS = 1 << 19, 256
 ITEMS = 8  # pieces of work that there should at least be
+SAMPLED = 16  # pieces whose targets decide how many rows a tile has
 PIECES = 2  # of a weight gradient's work for each thread, if there are several
 MANY_PIECES = 8  # of a result's work for each thread, from which on it counts little how many more some threads have
 PLAIN = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
@@ -433,12 +434,16 @@ def _plan_of_threads(source: tuple, weight: tuple, numbers: tuple, groups: int, 
     separate = separator(cells, shape.width) if turned else 0
     runs = set(table.blocks[:, 2].tolist())
     form = {"places": True, "run": max(runs) if len(runs) == 1 and max(runs) <= SHORT_RUN else 0}
+    tiles = [shape._replace(rows=rows) for rows in _rows_of_tiles(table.phases, source[0], target, shape)]
+    ends = [edge("rows", tile, columns, **form) for tile in tiles]
+    functions = [(tile.rows, address("rows", tile, **form), end) for tile, (_, end) in zip(tiles, ends, strict=True)]
+    phases = np.hstack((table.phases, functions))
     words = words_for([
         address_of(lines), lines.size, columns, summed, cells, weights_last, forward, in_group, shape.columns,
-        turner("scatter"), turner("lines"), separate, address_of(table.offsets), address_of(table.phases), len(table.phases),
-        address_of(table.blocks), shape.rows, address("rows", shape, **form), turner(), *edge("rows", shape, columns, **form),
-        lazy, unset, packs, last, *cut, math.prod(table.size) * summed * groups, math.prod(table.size) * summed, channels,
-    ], (lines, table.offsets, table.phases, table.blocks))  # fmt: skip
+        turner("scatter"), turner("lines"), separate, address_of(table.offsets), address_of(phases), len(phases),
+        address_of(table.blocks), turner(), ends[0][0], lazy, unset, packs, last, *cut,
+        math.prod(table.size) * summed * groups, math.prod(table.size) * summed, channels,
+    ], (lines, table.offsets, phases, table.blocks))  # fmt: skip
     out = (source[0], *target, channels) if last else (source[0], channels, *target)
     panel_count = groups * in_group
     work = math.prod(out) * (weight_size // channels)
@@ -485,6 +490,35 @@ def _pieces(count: int, size: tuple, groups: int, in_group: int, shape: Shape, t
         return largest
     numbers = range(-(-lines // most), -(-lines // max(1, most // 4)) + 1)
     return min([cut(-(-lines // n)) for n in numbers], key=time)
+
+
+def _rows_of_tiles(phases: np.ndarray, count: int, size: tuple, shape: Shape) -> list[int]:
+    """For each phase the rows of the tile of such columns that computes its targets in a few pieces in the least time."""
+    depth, height, width = three(size, 1)
+    down, across = _piece(width)
+    line = np.arange(min(count * depth * height, SAMPLED * down))
+    left = np.arange(0, width, across)
+    tiles = [shape._replace(rows=rows) for rows in range(shape.rows, 0, -1)]
+    found = []
+    for phase in phases.tolist():
+        met = _met(line // height % depth, *phase[0:3]) & _met(line % height, *phase[4:7])
+        lines = np.bincount(line[met] // down)
+        first, step, most = phase[8:11]
+        begin, end = (np.clip(-(-(bound - first) // step), 0, most) for bound in (left, np.minimum(left + across, width)))
+        targets = np.outer(lines, end - begin)
+        found.append(min(tiles, key=lambda tile: tile.cycles * np.sum(-(-targets // tile.rows))).rows)
+    return found
+
+
+def _met(places: np.ndarray, first: int, step: int, count: int) -> np.ndarray:
+    """Which of the places, in one dimension, are of first, first + step, …, `count` of them."""
+    number, rest = np.divmod(places - first, step)
+    return (rest == 0) & (number >= 0) & (number < count)
+
+
+def _piece(width: int) -> tuple[int, int]:
+    """Lines of a piece of `gather`'s work, and targets of a line, in a result so wide."""
+    return max(1, ROWS // width), min(width, ROWS)
 
 
 @functools.lru_cache(256)
