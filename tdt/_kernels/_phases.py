@@ -31,6 +31,7 @@ MOST_PARTS = 64  # into which targets are divided, unless the border must not be
 ROWS, OF_TILE, PIECE, BEGUN, WRITTEN, LINE, COPIED, PACKED = (6, 8, 8), 8, 192, 3, 24, 8, 0.1, 2
 # Multiply-adds that take as long as to add a row of windows, and each of a row; by how much that has to be faster.
 WINDOW_ROW, WINDOW, FASTER = 150, 8, 1.1
+WIDTH = 16  # of the vectors by which that is decided, on all processors: the order of a sum does not depend on theirs
 
 
 class Phase(NamedTuple):
@@ -109,10 +110,10 @@ def windows_pay(
 
     channels: of a pixel; rows: of the result, which one image alone decides.
     """
-    shape, table = choose(channels), pixels(size, result, kernel, (1, 1), padding, dilation, rows, False)
+    shape, table = choose(channels, WIDTH), pixels(size, result, kernel, (1, 1), padding, dilation, rows, False)
     terms = table.blocks[:, 1] * table.blocks[:, 2]
     summed = sum(math.prod(row[2:12:4]) * sum(terms[row[12] : row[13]]) for row in table.phases.tolist())
-    every = summed * -(-channels // shape.columns) * shape.columns / rates()[shape]
+    every = summed * -(-channels // shape.columns) * shape.columns / rates(WIDTH)[shape]
     once = math.prod(result) * rows + result[0] * (WINDOW_ROW + WINDOW * result[1])
     return bool(every >= FASTER * math.prod(kernel) * channels * once)
 
