@@ -46,6 +46,7 @@ MANY_PIXELS, MANY_SUMMED_PIXELS = ((1 << 15, 64), (1 << 16, 100), (math.inf, 160
 FEW_CHANNELS, FEW_PAIRS, FEW_CELLS, SOME_CELLS, FILLED, LARGE_FEW = 4, 64, 25, 64, 0.75, 1 << 15
 SOME_CHANNELS, FILLED_ROWS, FILLED_ALONE = 12, 0.87, 0.9
 NARROW = 8  # numbers of a row that fill vectors of eight, of which few channels' results are faster by other code
+FEW_WINDOWS = 0.5  # for each pixel of an input gradient, of which fewer are each multiplied once faster than all pixels
 FILLED_COLUMNS = 16  # channels of a result that fill tiles of vectors of eight, with which short runs are fast
 MOST_CELLS = 81  # of a kernel, all of which are written out in the code of `_planes` and `_pixels`
 # Numbers of a row of a patch, and of a whole patch, whose weight gradient is summed where they lie, as results are.
@@ -334,7 +335,8 @@ def few_channels(arrays: Sequence[Any], attributes: dict) -> bool:
     elif "size" in attributes:
         height, width = (-(-n // s) for n, s in zip(attributes["size"], stride, strict=True))
         few = out_channels <= FEW_CHANNELS and cells <= SOME_CELLS
-        fast = few or _fills_rows(out_channels, channels, cells, width)
+        once = stride == (1, 1) and math.prod(first.shape[2:]) < FEW_WINDOWS * math.prod(attributes["size"])
+        fast = few or (_fills_rows(out_channels, channels, cells, width) and not (once and channels > FEW_CHANNELS))
     else:
         height, width = output_sizes(first.shape[2:], kernel, stride, attributes["padding"], attributes["dilation"])
         few = channels <= FEW_CHANNELS and cells <= FEW_CELLS and width > NARROW
