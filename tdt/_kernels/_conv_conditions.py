@@ -245,7 +245,8 @@ def many_weights(weights: tuple, windows: tuple) -> bool:
 def overlapping_windows(arrays: Sequence[Any], attributes: dict) -> bool:
     """Input gradients where products of windows take less time than sums of all pixels.
 
-    Those of few channels, which as columns of these sums fill a part of a vector, and some of contiguous images.
+    Those of few channels, which as columns of these sums fill a part of a vector, those of small images with little padding, and
+    of contiguous images with few windows for many weights.
     """
     y, w = arrays[0], arrays[1]
     if y.ndim != 4 or attributes["groups"] != 1 or not convolution(arrays, attributes):
@@ -254,16 +255,15 @@ def overlapping_windows(arrays: Sequence[Any], attributes: dict) -> bool:
         return False
     if w.shape[1] <= FEW_CHANNELS:
         return True
-    if output_is_channels_last(y, w):
-        return False
-    if max(attributes["dilation"]) == 1 and many_weights(w.shape, y.shape[2:]):
+    last = output_is_channels_last(y, w)
+    if not last and max(attributes["dilation"]) == 1 and many_weights(w.shape, y.shape[2:]):
         return True
     if attributes["stride"] != (1, 1):
         return False
     from tdt._kernels._phases import windows_pay
 
     how = attributes["size"], y.shape[2:], w.shape[2:], attributes["padding"], attributes["dilation"]
-    return windows_pay(*how, w.shape[1], len(w))
+    return windows_pay(*how, w.shape[1], len(w), last)
 
 
 def few_line_channels(arrays: Sequence[Any], attributes: dict) -> bool:

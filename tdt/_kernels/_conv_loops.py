@@ -17,12 +17,13 @@ TURNED = 8  # channels that are turned to planes together
 WIDEST = 64  # columns of a tile, at most
 PHASE, BLOCK = 17, 6  # words in a row of the tables of a `_phases.Gather`
 
-# The words of `gather` after those of a packer: addresses of tables of a `_phases.Gather`, and how many phases, each with the rows
-# and the address of its tile, and the address of the one for the last columns; address of a function of `_turn`; how many the last
-# columns are, 0 if the tile is the same; whether weights are packed block by block where they are used, and bytes for that which have to be 0 before; whether a piece packs its
-# panels, which no other one uses; whether the result is channels-last. Then pieces of all lines of targets, of a line, and of the
-# columns of a group; panels of a piece; lines of a piece, targets of a line; lines in all; depth, height and width of the result;
-# elements of a sample of the bordered source, and of a group in it; channels of the result.
+# The words of `gather` after those of a packer: addresses of tables of a `_phases.Gather`, and how many phases, each with the
+# rows and the address of its tile, and the address of the one for the last columns; address of a function of `_turn`; how many
+# the last columns are, 0 if their tile is the same; whether weights are packed block by block where they are used, and bytes for
+# that which have to be 0 before; whether a piece packs its panels, which no other one uses; whether the result is channels-last.
+# Then pieces of all lines of targets, of a line, and of the columns of a group; panels of a piece; lines of a piece, targets of a
+# line; lines in all; depth, height and width of the result; elements of a sample of the bordered source, and of a group in it;
+# channels of the result.
 GATHER = (*PANEL, "offsets", "phases", "phase_count", "blocks", "turn_plain", "edge_columns", "lazy", "unset",
           "packs", "last", "pieces", "along", "parts", "together", "down", "across", "all_lines", "depth", "height", "width",
           "volume", "group_step", "channels")  # fmt: skip

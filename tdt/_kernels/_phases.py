@@ -29,8 +29,9 @@ MOST_PARTS = 64  # into which targets are divided, unless the border must not be
 # a number into a bordered image; and tiles of all terms that take as long as to pack the weights for parts, once more than when
 # each piece has all of them.
 ROWS, OF_TILE, PIECE, BEGUN, WRITTEN, LINE, COPIED, PACKED = (6, 8, 8), 8, 192, 3, 24, 8, 0.1, 2
-# Multiply-adds that take as long as to add a row of windows, and each of a row; by how much that has to be faster.
-WINDOW_ROW, WINDOW, FASTER = 150, 8, 1.1
+# Multiply-adds that take as long as to add a row of windows, and each of a row; of channels-last images a row of a window's
+# cells, and each number of it, and to turn a number; by how much that has to be faster.
+WINDOW_ROW, WINDOW, RUN_OF_CELLS, CELL, TURNED, FASTER = 150, 8, 200, 22, 25, 1.1
 WIDTH = 16  # of the vectors by which that is decided, on all processors: the order of a sum does not depend on theirs
 
 
@@ -104,18 +105,22 @@ def pixels(size: tuple, result: tuple, kernel: tuple, stride: tuple, padding: tu
 
 @functools.lru_cache(256)
 def windows_pay(
-    size: tuple, result: tuple, kernel: tuple, padding: tuple, dilation: tuple, channels: int, rows: int
+    size: tuple, result: tuple, kernel: tuple, padding: tuple, dilation: tuple, channels: int, rows: int, last: bool
 ) -> bool:
     """Whether an input gradient takes less time as products of windows (`overlap_cpu`) than as sums of pixels with the border.
 
-    channels: of a pixel; rows: of the result, which one image alone decides.
+    channels: of a pixel; rows: of the result, which one image alone decides; last: whether images are channels-last.
     """
     shape, table = choose(channels, WIDTH), pixels(size, result, kernel, (1, 1), padding, dilation, rows, False)
     terms = table.blocks[:, 1] * table.blocks[:, 2]
     summed = sum(math.prod(row[2:12:4]) * sum(terms[row[12] : row[13]]) for row in table.phases.tolist())
     every = summed * -(-channels // shape.columns) * shape.columns / rates(WIDTH)[shape]
-    once = math.prod(result) * rows + result[0] * (WINDOW_ROW + WINDOW * result[1])
-    return bool(every >= FASTER * math.prod(kernel) * channels * once)
+    cells, places = math.prod(kernel) * channels, math.prod(result)
+    added = places * kernel[0] * (RUN_OF_CELLS + CELL * kernel[1] * channels)
+    if not last:
+        by_rows = cells * result[0] * (WINDOW_ROW + WINDOW * result[1])
+        added = min(by_rows, added + TURNED * (places * rows + math.prod(size) * channels))
+    return bool(every >= FASTER * (cells * places * rows + added))
 
 
 def share_inside(size: int, result: int, kernel: int, stride: int, padding: int, dilation: int) -> float:

@@ -504,7 +504,9 @@ def _rows_of_tiles(phases: np.ndarray, count: int, size: tuple, shape: Shape) ->
         met = _met(line // height % depth, *phase[0:3]) & _met(line % height, *phase[4:7])
         lines = np.bincount(line[met] // down)
         first, step, most = phase[8:11]
-        begin, end = (np.clip(-(-(bound - first) // step), 0, most) for bound in (left, np.minimum(left + across, width)))
+        begin, end = (
+            np.clip(-(-(bound - first) // step), 0, most) for bound in (left, np.minimum(left + across, width))
+        )
         targets = np.outer(lines, end - begin)
         found.append(min(tiles, key=lambda tile: tile.cycles * np.sum(-(-targets // tile.rows))).rows)
     return found

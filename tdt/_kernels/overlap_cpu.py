@@ -9,6 +9,10 @@ they fill vectors, which the channels of an RGB image alone do not.
 Of few windows so many weights that packing them takes longer than to multiply are read where they lie (`many_weights`):
 
     y' (N · windows, O)   times w (O, C · cells)       turned, and added
+
+Of channels-last images, and of narrow ones, the cells of a row of a window lie together, and are added as vectors:
+
+    y (N · windows, O)    times w (O, cells · C)       added
 """
 
 from __future__ import annotations
@@ -26,19 +30,22 @@ from tdt._kernels._pixels import channels_last
 from tdt._kernels.conv_cpu import PLAIN
 
 TOGETHER = 1 << 18  # floats of products that are added at a time: they stay in a level-two cache
+# Windows of a row, of which fewer are added faster channels-last, if as many numbers of a window's cells lie together.
+WIDE, LONG_RUN = 16, 32
 ROWS = 512  # windows, about, that meet weights which are not packed
 
 
 def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, size: tuple, stride: tuple, padding: tuple,
                     dilation: tuple, groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv_input_grad` for y (N, O, OH, OW), w (O, C, KH, KW), b (C,) or None; one group."""
-    if output_is_channels_last(y, w):
-        how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-        return to_front(channels_last(conv_input_grad(contiguous(y), contiguous(w), b, size=size, **how)))
     (count, rows, *windows), (_, channels, *kernel) = y.shape, w.shape
+    last, few = output_is_channels_last(y, w), many_weights(w.shape, y.shape[2:])
+    if last or (not few and windows[1] < WIDE and channels * kernel[1] >= LONG_RUN):
+        how = {"stride": stride, "padding": padding, "dilation": dilation}
+        out = to_front(_of_pixels(y, w, b, size, how))
+        return out if last else contiguous(out)
     matrix, out = np.ascontiguousarray(w).reshape(rows, -1), np.empty((count, channels, *size), np.float32)
     how, places = {"stride": stride, "padding": padding, "dilation": dilation}, math.prod(windows)
-    few = many_weights(w.shape, y.shape[2:])
     some = -(-ROWS // places) if few else max(1, TOGETHER // (matrix.shape[1] * places))
     for low in range(0, count, some):
         part = np.ascontiguousarray(y[low : low + some])
@@ -50,3 +57,16 @@ def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *
         cells = cells.reshape(len(part), channels, *kernel, *windows)
         copy_to(out[low : low + some], unfold_cpu.fold(cells, size, kernel=tuple(kernel), **how))
     return out if b is None else np.add(out, b[:, None, None], out=out)
+
+
+def _of_pixels(y: np.ndarray, w: np.ndarray, b: np.ndarray | None, size: tuple, how: dict) -> np.ndarray:
+    """The gradient as (N, H, W, C), of windows (N · windows, O) times weights (O, cells · C)."""
+    lines, weights = channels_last(y), channels_last(w)
+    (count, *windows, rows), (_, *kernel, channels) = lines.shape, weights.shape
+    matrix, out = weights.reshape(rows, -1), np.empty((count, *size, channels), np.float32)
+    some = max(1, TOGETHER // (matrix.shape[1] * math.prod(windows)))
+    for low in range(0, count, some):
+        part = lines[low : low + some]
+        cells = product(np, part.reshape(-1, rows), matrix).reshape(len(part), *windows, *kernel, channels)
+        copy_to(out[low : low + some], unfold_cpu.fold_pixels(cells, size, kernel=tuple(kernel), **how))
+    return out if b is None else np.add(out, b, out=out)

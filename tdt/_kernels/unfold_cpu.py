@@ -62,6 +62,18 @@ def fold(cells: np.ndarray, size: Pair, *, kernel: Pair, stride: Pair, padding: 
     return images
 
 
+def fold_pixels(
+    cells: np.ndarray, size: Pair, *, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
+) -> np.ndarray:
+    """As `fold`, for channels-last images (N, H, W, C) of contiguous (N, OH, OW, KH, KW, C) in float32."""
+    (count, *out), channels = cells.shape[:3], cells.shape[-1]
+    images = np.empty((count, *size, channels), np.float32)
+    pairs = size, out, kernel, stride, padding, dilation
+    grain = max(1, UNITS * count // cells.size)
+    parallel(_fold_pixels(), count, images, cells, *[n for pair in pairs for n in pair], channels, grain=grain)
+    return images
+
+
 def _by_pool(
     kernel: NativeKernel, planes: int, images: np.ndarray, columns: np.ndarray, sizes: tuple[Pair, ...]
 ) -> None:
@@ -100,6 +112,36 @@ def _fold(code: Code, first: Value, last: Value, arguments: list[Value], kind: s
             code.load(kind, image, pixel, count) + code.load(kind, cells, cell, count), image, pixel))  # fmt: skip
 
 
+@native("pp" + "q" * 13)
+def _fold_pixels(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    """As `_fold`; the last number is of channels. Cells that lie side by side are added together."""
+    images, columns, *sizes, channels = arguments
+    (height, width), (out_y, out_x), (rows, across) = sizes[:2], sizes[2:4], sizes[4:6]
+    (step_y, step_x), (before_y, before_x), (apart_y, apart_x) = sizes[6:8], sizes[8:10], sizes[10:]
+    together = code.select(apart_x == 1, across, 1)
+    with code.loop(first, last) as n:
+        image = code.at("float", images, n * height * width * channels)
+        cells = code.at("float", columns, n * _columns(sizes) * channels)
+        code.clear(image, height * width * channels * SIZES["float"])
+        with code.loop(0, rows) as i, code.loop(*_inside(code, i * apart_y - before_y, step_y, out_y, height)) as y:
+            line = (y * step_y + i * apart_y - before_y) * width
+            with code.loop(0, out_x) as k:
+                x = out_x - 1 - k  # from the last window to the first, so that a pixel's cells are added in order
+                part = ((y * out_x + x) * rows + i) * across
+                with code.loop(0, across, together) as j:
+                    at = x * step_x + j * apart_x - before_x
+                    begin, end = code.maximum(0 - at, 0), code.minimum(width - at, together)
+                    pixel, cell = (line + at) * channels, (part + j) * channels
+                    _side_by_side(code, begin * channels, end * channels,
+                                  functools.partial(_add, code, "float", image, pixel, cells, cell))  # fmt: skip
+
+
+def _add(code: Code, kind: str, image: Value, pixel: Value, cells: Value, cell: Value, x: Value, count: int) -> None:
+    """Add `count` cells to the pixels on which they lie, `x` behind both places."""
+    total = code.load(kind, image, pixel + x, count) + code.load(kind, cells, cell + x, count)
+    code.store(total, image, pixel + x)
+
+
 def _columns(sizes: list[Value]) -> Value:
     """The elements of a plane's columns."""
     return sizes[2] * sizes[3] * sizes[4] * sizes[5]
@@ -120,28 +162,34 @@ def _each(code: Code, sizes: list[Value], use: Callable[[Value, Value, int], Non
     (height, width), (out_y, out_x), (rows, across) = sizes[:2], sizes[2:4], sizes[4:6]
     (step_y, step_x), (before_y, before_x), (apart_y, apart_x) = sizes[6:8], sizes[8:10], sizes[10:]
 
-    def inside(offset: Value, step: Value, count: Value, size: Value) -> tuple[Value, Value]:
-        """The first window whose cell, at `offset` from the window's place, lies in the image, and the end of these."""
-        reach = step - 1 - offset
-        return code.maximum(reach // step, 0), code.minimum((reach + size) // step, count)
-
     with code.loop(0, rows) as i, code.loop(0, across) as j:
         down, right = i * apart_y - before_y, j * apart_x - before_x
-        begin, end = inside(right, step_x, out_x, width)
-        with code.loop(*inside(down, step_y, out_y, height)) as y:
+        begin, end = _inside(code, right, step_x, out_x, width)
+        with code.loop(*_inside(code, down, step_y, out_y, height)) as y:
             pixels, cells = (y * step_y + down) * width + right, ((i * across + j) * out_y + y) * out_x
 
             def side_by_side(pixels: Value = pixels, cells: Value = cells) -> None:
-                at = code.variable("i64", begin)
-                for count in WIDTHS:
-                    with code.loop(at.get(), end - (count - 1), count) as x:
-                        use(pixels + x, cells + x, count)
-                        at.set(x + count)
-                with code.loop(at.get(), end) as x:
-                    use(pixels + x, cells + x, 0)
+                _side_by_side(code, begin, end, lambda x, count: use(pixels + x, cells + x, count))
 
             def apart(pixels: Value = pixels, cells: Value = cells) -> None:
                 with code.loop(begin, end) as x:
                     use(pixels + x * step_x, cells + x, 0)
 
             code.choose(step_x == 1, side_by_side, apart)
+
+
+def _inside(code: Code, offset: Value, step: Value, count: Value, size: Value) -> tuple[Value, Value]:
+    """The first window whose cell, at `offset` from the window's place, lies in the image, and the end of these."""
+    reach = step - 1 - offset
+    return code.maximum(reach // step, 0), code.minimum((reach + size) // step, count)
+
+
+def _side_by_side(code: Code, begin: Value, end: Value, use: Callable[[Value, int], None]) -> None:
+    """Call `use(place, count)` for all places, `count` at a time, and for single ones, whose count is 0, behind them."""
+    at = code.variable("i64", begin)
+    for count in WIDTHS:
+        with code.loop(at.get(), end - (count - 1), count) as x:
+            use(x, count)
+            at.set(x + count)
+    with code.loop(at.get(), end) as x:
+        use(x, 0)

@@ -34,7 +34,7 @@ def test_values_are_those_of_pytorch(case):
     channels_last = [to_front(np.ascontiguousarray(to_last(a))) for a in (y, w)]
     last = overlap_cpu.conv_input_grad(*channels_last, size=x.shape[2:], **how)
     assert to_last(last).flags.c_contiguous
-    np.testing.assert_array_equal(last, found)
+    np.testing.assert_allclose(last, found, rtol=0, atol=0 if _kernels.enabled() else 1e-4)  # NumPy's products differ
     bias = np.arange(x.shape[1], dtype=np.float32)
     with_bias = overlap_cpu.conv_input_grad(y, w, bias, size=x.shape[2:], **how)
     np.testing.assert_array_equal(with_bias, found + bias[:, None, None])
@@ -66,9 +66,9 @@ def test_errors_are_at_most_three_times_pytorchs():
 @pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
 def test_small_images_without_padding_are_computed_so():
     x, w, _, y, how = problem(CASES[0])
-    assert overlapping_windows((y, w, None), {"size": x.shape[2:], **how})
     last = np.ascontiguousarray(y.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
-    assert not overlapping_windows((last, w, None), {"size": x.shape[2:], **how})
+    for each in (y, last):
+        assert overlapping_windows((each, w, None), {"size": x.shape[2:], **how})
     x, w, _, y, how = problem((2, 16, 120, (14, 14), (5, 5), (1, 1), (2, 2), (1, 1)))
     assert not overlapping_windows((y, w, None), {"size": x.shape[2:], **how}), "as many windows as pixels"
     np.testing.assert_allclose(
