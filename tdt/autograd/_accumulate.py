@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 import weakref
 from sys import getrefcount
@@ -132,7 +133,7 @@ def _first(g: Any, like: Any, own: bool) -> Any:
     if g.__class__ is like.__class__ is gpu:
         if own and is_in_order(g, like):
             return g
-        return copy_in_order(g, like) if (found := repeated(copy_in_order, g, like)) is None else found
+        return repeated(copy_in_order, operator.call, g, like)
     if not g.__class__ is ndarray is like.__class__ and (is_sparse(g) or is_sparse(like)):
         return g if own else contiguous_copy(g)
     return g if own and is_in_order(g, like) else copy_in_order(g, like)

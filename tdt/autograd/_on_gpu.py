@@ -131,13 +131,13 @@ def sum_of_two(function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     """`_kernels.add` or `add_to` of gradients, whose kernel may wait on a GPU."""
     if a.__class__ is np.ndarray:
         return function(a, b)
-    return deferring(function, a, b) if (found := repeated(function, a, b)) is None else found
+    return repeated(function, deferring, a, b)
 
 
-def repeated(function: Callable[..., Any], *arrays: Any) -> Any:
-    """What a function gives of CuPy's arrays, by the program of such calls where there is one; None where there may be none."""
+def repeated(function: Callable[..., Any], call: Callable[..., Any], *arrays: Any) -> Any:
+    """What a function gives of CuPy's arrays, by the program of such calls; where there may be none, call(function, *arrays)."""
     if _backend.several_gpus() or (found := _CALLS.of(function, arrays)) is None:
-        return None
+        return call(function, *arrays)
     return found(functools.partial(function, *arrays), arrays)
 
 

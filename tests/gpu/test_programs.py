@@ -89,6 +89,18 @@ def test_dropout_draws_further_numbers_where_its_program_is_repeated():
     assert len({*map(tuple, drawn[0])}) == 7
 
 
+def test_gradients_are_added_up_once():
+    for turned in (False, True):
+        results = []
+        for device in ("cpu", GPU):
+            x = tdt.arange(6.0, device=device).reshape(2, 3).requires_grad_()
+            for k in range(6):
+                out = (x.t() * 2).t() if turned else x * 2
+                out.backward(tdt.full_like(out, k + 1.0))
+            results.append(x.grad.tolist())
+        assert results[0] == results[1] == [[42.0] * 3] * 2
+
+
 def test_arguments_that_are_equal_and_of_other_types_are_other_calls():
     x = tdt.tensor([[1.0, -2.0]], device=GPU)
     for _ in range(5):
