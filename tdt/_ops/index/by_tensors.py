@@ -22,6 +22,7 @@ from tdt._core.mode import state
 from tdt._core.tensor import Tensor, alias, wrap
 from tdt._core.writing import SHARED, fills_block
 from tdt._kernels import chosen
+from tdt._kernels._conditions import LARGE_INDEX
 from tdt._ops.index.direct import set_directly
 from tdt._ops.index.nonzero import nonzero
 from tdt._ops.shape.memory import in_format
@@ -137,6 +138,8 @@ def _index(xp: ModuleType, x: Any, *tensors: Any, dims: tuple[int, ...]) -> Any:
     if xp is not np and dims == (0,) and tensors[0].flags.c_contiguous and (rows := chosen(_ROWS, xp, x, *tensors)):
         return rows(x, *tensors, message=OUTSIDE, from_end=True)
     try:
+        if xp is np and len(dims) == 1 and x.flags.c_contiguous and tensors[0].flags.c_contiguous:
+            return np.asarray(x.take(tensors[0], dims[0]))
         picked = x[_arrays(tensors, dims, x.ndim)]
     except IndexError:
         _checked(x, tensors, dims)
@@ -261,6 +264,8 @@ def _placed(out: Any, values: Any, tensors: Any, dims: tuple[int, ...], accumula
     if not dims or dims[-1] - first + 1 != count or not out.flags.c_contiguous:
         return False
     before, indexed, behind = out.shape[:first], out.shape[first : first + count], out.shape[first + count :]
+    if max([t.size for t in tensors]) * math.prod(before) * math.prod(behind) < LARGE_INDEX:
+        return False
     index = tensors[0] if count == 1 else _kernels.flat_index(tensors, indexed)
     if index is None or index.dtype.kind != "i":
         return False

@@ -11,8 +11,7 @@ from tdt._core import dtype as _dtype
 from tdt._core.from_data import LARGE
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor, wrap
-from tdt._kernels._addresses import address_of
-from tdt._ops.shape.views import ALL_OF, WHOLE, decoded
+from tdt._ops.shape.views import ALL_OF, WHOLE, decoded, slice_view
 from tdt.autograd._inplace import is_unrecorded
 
 PLAIN = {int, type(None)}
@@ -245,10 +244,10 @@ def set_directly(x: Tensor, key: Any, value: Any) -> bool:
     if spec is None:
         return _set_in_two_steps(x, key, value)
     if value.__class__ is Tensor:
-        view = a[decoded(spec)]
-        if value._st is x._st and is_unrecorded(value) and _is_same(view, value._a):  # as of x[i] += 1
+        if value._view is not None and value._view.base is x and _is_part(value, x, spec):  # as of x[i] += 1
             x._st.bump_version()
             return True
+        view = a[decoded(spec)]
         if not _is_source(value, x) or value._a.shape != view.shape:
             return False
         if value._st is x._st and np.may_share_memory(view, value._a):
@@ -304,11 +303,13 @@ def _set_in_two_steps(x: Tensor, key: tuple, value: Any) -> bool:
     return True
 
 
-def _is_same(a: Any, b: Any) -> bool:
-    """Whether two arrays of NumPy's are the same elements in the same order."""
-    if b.__class__ is not np.ndarray or a.shape != b.shape or a.strides != b.strides or a.dtype is not b.dtype:
+def _is_part(value: Tensor, x: Tensor, spec: tuple) -> bool:
+    """Whether `value`, a view whose base is `x`, is the part of x that a spec takes, of which nothing is recorded."""
+    view, a = value._view, x._a
+    op, attributes, _ = view.step  # type: ignore[union-attr]
+    if op is not slice_view or view.source is not None or view.base_array is not a or attributes["spec"] != spec:  # type: ignore[union-attr]
         return False
-    return address_of(a) == address_of(b)
+    return value._a.base is (a if a.base is None else a.base) and is_unrecorded(value)
 
 
 def _is_source(value: Tensor, x: Tensor) -> bool:
