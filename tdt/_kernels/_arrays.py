@@ -51,7 +51,7 @@ def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any
     dtype: of the result, for an operand of half precision: that or float32; None: the left operand's.
     """
     if a.__class__ is ndarray and SWITCHES.kernels and (a.ndim > 1 or b.ndim > 1) and a.dtype == b.dtype:
-        if b.ndim == 1 and bias is None and (vector := _vector_product(a, b)) is not None:
+        if bias is None and 1 in (a.ndim, b.ndim) and (vector := _vector_product(a, b)) is not None:
             return vector
         found = _small_products.get(a.dtype)
         if functions := _load_small_products(a.dtype) if found is None else found:
@@ -126,7 +126,7 @@ def matrix_product(a: Any, b: Any, bias: Any = None) -> Any:
     loaded its code."""
     if not (a.__class__ is b.__class__ is ndarray and a.dtype is b.dtype):
         return None
-    if b.ndim == 1:
+    if b.ndim == 1 or a.ndim == 1:
         return _vector_product(a, b) if bias is None else None
     functions = _small_products.get(a.dtype)
     if (
@@ -144,18 +144,16 @@ def matrix_product(a: Any, b: Any, bias: Any = None) -> Any:
 
 
 def _vector_product(a: Any, b: Any) -> Any:
-    """`matrix_product` of a vector or a small matrix and a vector."""
-    if not a.ndim or b.size != a.shape[-1]:
+    """`matrix_product` of two vectors, or of a small matrix and a vector on either side."""
+    if not a.ndim or not b.ndim or a.shape[-1] != b.shape[0] or a.ndim + b.ndim > 3:
         return None
-    if a.ndim == 1:
+    if a.ndim == 1 == b.ndim:
         return np.asarray(_dot(a, b)) if a.dtype.char in "fd" else None
     functions = _small_products.get(a.dtype)
-    if a.ndim != 2 or not functions or not SWITCHES.kernels:
-        return None
-    if a.size >= LARGE_PRODUCT or not _is_cached(a, b):
+    if not functions or not SWITCHES.kernels or max(a.size, b.size) >= LARGE_PRODUCT or not _is_cached(a, b):
         return None
     small, _, parts, required, _ = functions
-    out = small(a, b[:, None])[:, 0]  # the call for vectors takes longer
+    out = small(a, b[:, None])[:, 0] if b.ndim == 1 else small(a[None], b)[0]  # the call for vectors takes longer
     if required[0]:
         parts.compile()
     return out
