@@ -5,18 +5,19 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from tdt import _kernels
 from tdt._backend.waiting import repeatable
 from tdt._core import dtype as _dtype
-from tdt._core.calls import front
 from tdt._core.dtype import REAL, REAL_NUMBERS
 from tdt._core.methods import method
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
-from tdt._ops._common import Dims, keep, store_into, wrap_dims
+from tdt._ops._common import Dims, keep, store_into, wrap_dim, wrap_dims
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.reduce.reductions import AllDims, fold_path, refuse_empty
-from tdt.autograd._fast_path import Both, takes
+from tdt.autograd._fast_path import Both, FastPath, takes
 from tdt.autograd._node_names import label
 from tdt.autograd._op import Op, finish, op
 
@@ -161,8 +162,24 @@ def _argmin(xp: ModuleType, x: Any, *, dim: int | None = None, keepdim: bool = F
     return x.argmin(dim, keepdims=keepdim)
 
 
+def _place_path(op: Op) -> FastPath:
+    """The short way of `argmax` or `argmin`."""
+    find = getattr(np.ndarray, op.name)
+
+    def prepare(dtype: Any, shape: tuple[int, ...], dim: int | None, keepdim: bool) -> Any:
+        attributes = {"dim": None if dim is None else wrap_dim(dim, len(shape)), "keepdim": keepdim}
+        if dim is None and shape:
+            return None if keepdim else (lambda a: np.asarray(find(a)), attributes)
+        return lambda a: np.asarray(find(a, attributes["dim"], keepdims=keepdim)), attributes
+
+    return FastPath(op, prepare)
+
+
+_short_argmax, _short_argmin = _place_path(_argmax), _place_path(_argmin)
+
+
 @method()
-@front
+@takes(lambda dim=None, keepdim=False: (_short_argmax, dim, keepdim))
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """Index of the largest element, of equal ones the first.
 
@@ -185,7 +202,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
 
 
 @method()
-@front
+@takes(lambda dim=None, keepdim=False: (_short_argmin, dim, keepdim))
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """Index of the smallest element, of equal ones the first.
 
