@@ -26,6 +26,7 @@ from tdt._kernels.expression import Expression
 LOOP, LOOPS, ROWS = "tdt_loop", "tdt_loops", "tdt_rows"
 BLOCK = 4096  # elements of a block of the pool's work
 BUFFER = 256  # elements that go through buffers at a time; a multiple of every vector's width
+TOGETHER = 8  # elements that are copied to or from a buffer at a time
 LEAST_STREAMED = 1 << 13  # bytes of a row that is written past the cache: each of its ends waits for memory
 STREAMED_OPERATIONS = 12  # of a formula, up to which its large results are written past the cache
 UNROLLED = 100  # operations of a formula up to which two vectors are computed in a round
@@ -529,9 +530,12 @@ class Loops(Emitter):
         lines += [
             f"  br label %{name}_enter",
             f"{name}_enter:",
-            f"  br label %{name}",
+            *self._copy_many(k, name, source, step, target, target_step, size, n),
+            f"{name}_rest:",
+            f"  %some{k} = icmp slt i64 %whole{k}, {count}",
+            f"  br i1 %some{k}, label %{name}, label %{then}",
             f"{name}:",
-            f"  %j{k} = phi i64 [ 0, %{name}_enter ], [ %j_next{k}, %{name} ]",
+            f"  %j{k} = phi i64 [ %whole{k}, %{name}_rest ], [ %j_next{k}, %{name} ]",
         ]
         index = f"%j{k}"
         if count != n:
@@ -552,6 +556,44 @@ class Loops(Emitter):
             f"  br i1 %j_more{k}, label %{name}, label %{then}",
         ]
         return iter(lines)
+
+    def _copy_many(
+        self, k: int, name: str, source: str, step: str, target: str, target_step: str, size: int, n: str
+    ) -> Iterator[str]:
+        """The part of `_copy` for `TOGETHER` elements at a time: vectors where they lie side by side."""
+        kind, many = f"i{8 * size}", f"<{TOGETHER} x i{8 * size}>"
+        yield f"  %whole{k} = and i64 {n}, {-TOGETHER}"
+        yield f"  %there{k} = icmp eq i64 {step}, {size}"
+        yield f"  %here{k} = icmp eq i64 {target_step}, {size}"
+        yield f"  %dense{k} = and i1 %there{k}, %here{k}"
+        for u in range(TOGETHER):
+            yield f"  %so{k}_{u} = mul i64 {step}, {u}"
+            yield f"  %to{k}_{u} = mul i64 {target_step}, {u}"
+        yield f"  %several{k} = icmp sgt i64 %whole{k}, 0"
+        yield f"  br i1 %several{k}, label %{name}_choose, label %{name}_rest"
+        yield f"{name}_choose:"
+        yield f"  br i1 %dense{k}, label %{name}_vectors, label %{name}_apart"
+        for way in ("vectors", "apart"):
+            yield f"{name}_{way}:"
+            j = f"%{way}{k}"
+            yield f"  {j} = phi i64 [ 0, %{name}_choose ], [ {j}_next, %{name}_{way} ]"
+            yield f"  {j}_so = mul i64 {j}, {step}"
+            yield f"  {j}_to = mul i64 {j}, {target_step}"
+            yield f"  {j}_s = getelementptr i8, ptr {source}, i64 {j}_so"
+            yield f"  {j}_t = getelementptr i8, ptr {target}, i64 {j}_to"
+            if way == "vectors":
+                yield f"  {j}_e = load {many}, ptr {j}_s, align {size}"
+                yield f"  store {many} {j}_e, ptr {j}_t, align {size}"
+            else:
+                for u in range(TOGETHER):
+                    yield f"  {j}_s{u} = getelementptr i8, ptr {j}_s, i64 %so{k}_{u}"
+                    yield f"  {j}_e{u} = load {kind}, ptr {j}_s{u}, align {size}"
+                for u in range(TOGETHER):
+                    yield f"  {j}_t{u} = getelementptr i8, ptr {j}_t, i64 %to{k}_{u}"
+                    yield f"  store {kind} {j}_e{u}, ptr {j}_t{u}, align {size}"
+            yield f"  {j}_next = add i64 {j}, {TOGETHER}"
+            yield f"  {j}_more = icmp slt i64 {j}_next, %whole{k}"
+            yield f"  br i1 {j}_more, label %{name}_{way}, label %{name}_rest"
 
     def _call(self, bases: Sequence[str], steps: Sequence[str], row_steps: Sequence[str], n: str, rows: str,
               streams: str = "false", in_place: str = "false") -> None:  # fmt: skip
