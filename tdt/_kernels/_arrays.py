@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -192,7 +192,18 @@ def folded(name: str, x: Any, axis: Any, keepdims: bool, dtype: Any = None, numb
         return None if dtype is not None and dtype != x.dtype else _folded_on_gpu(name, x, axis, keepdims, number)
     if not SWITCHES.kernels:
         return None
-    return _fold_over(name, x, axis, keepdims, dtype, number)
+    return _without_gaps(x, lambda x: _fold_over(name, x, axis, keepdims, dtype, number))
+
+
+def _without_gaps(x: np.ndarray, fold: Callable[[np.ndarray], Any]) -> Any:
+    """`fold(x)`; of a copy where that is None and x has gaps, or is expanded."""
+    found = fold(x)
+    return fold(contiguous_copy(x)) if found is None and has_gaps(x) else found
+
+
+def has_gaps(x: np.ndarray) -> bool:
+    """Whether the elements do not lie side by side in memory, in any order of the dimensions."""
+    return x.size > 0 and not x.flags.c_contiguous and memory_order(x) is None
 
 
 def _folded_on_gpu(name: str, x: Any, axis: Any, keepdims: bool, number: float = 0.0) -> Any:
@@ -210,14 +221,14 @@ def variance(name: str, x: Any, axis: Any, keepdims: bool, count: int, divisor: 
         return _folded_on_gpu(name, x, axis, keepdims, divisor)
     if not SWITCHES.kernels:
         return None
-    return _variance_over(name, x, axis, keepdims, count, divisor)
+    return _without_gaps(x, lambda x: _variance_over(name, x, axis, keepdims, count, divisor))
 
 
 def logsumexp(x: Any, axis: Any, keepdims: bool) -> Any:
     """log Σ exp(x), as `fold_cpu.logsumexp` says; None where there is no code."""
     if x.__class__ is not np.ndarray or not SWITCHES.kernels:
         return None
-    return _logsumexp_over(x, axis, keepdims)
+    return _without_gaps(x, lambda x: _logsumexp_over(x, axis, keepdims))
 
 
 def row_function(name: str, dtype: Any, final: Any = None) -> Any:
@@ -279,7 +290,7 @@ def total(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -
             name = "sum" if kind == "i" else "sum_unsigned"
         else:
             return _total(x, axis, dtype, keepdims)
-        result = _fold_over(name, x, axis, keepdims, dtype)
+        result = folded(name, x, axis, keepdims, dtype)
         if result is not None:
             return result
     elif x.__class__ is not np.ndarray:
@@ -535,10 +546,25 @@ def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def triangle(x: Any, edge: int, lower: bool, out: Any = None) -> Any:
-    """The lower or upper triangle of large contiguous matrices, as `moves_cpu.triangle` says; None where none applies."""
-    if not SWITCHES.kernels or x.__class__ is not np.ndarray or x.size < LARGE_FOLD or x.dtype.char not in SIMPLE:
+    """The lower or upper triangle of large matrices, as `moves_cpu.triangle` says; None where no kernel applies."""
+    if not SWITCHES.kernels or x.__class__ is not np.ndarray or x.size < LARGE_FOLD:
         return None
-    return _triangle(x, edge, lower, out) if x.flags.c_contiguous else None
+    if x.dtype.char not in SIMPLE and x.dtype != BFLOAT16:
+        return None
+    if x.flags.c_contiguous:
+        return _triangle(x, edge, lower, out)
+    turned = x.swapaxes(-1, -2)
+    if out is not None and turned.flags.c_contiguous:
+        _triangle(turned, -edge - 1, not lower, turned)
+        return out
+    if out is not None and _backend.overlaps_itself(out):
+        return None
+    copy = contiguous_copy(x)
+    _triangle(copy, edge, lower, copy)
+    if out is None:
+        return copy
+    out[...] = copy
+    return out
 
 
 PRODUCT_OF_HALF = (kernel("bfloat16_cpu:product", large_pairs),)

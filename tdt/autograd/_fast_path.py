@@ -39,7 +39,8 @@ class FastPath:
         prepare: `prepare(dtype, shape, dim, option)`, with the two arguments of a call, gives a function of arrays, which
             returns the op's results, and the op's attributes; None if such a call has no short way. The function returns
             None for an array that is left to `apply`.
-        copies: whether vectors with gaps are copied first: of an op whose results are elements and places.
+        copies: whether vectors with gaps are copied first: of an op whose results are elements and places. Arrays with gaps are
+            copied in any case by an op that is `packed`.
     """
 
     __slots__ = ("op", "prepare", "most", "copies", "saved", "counts")
@@ -68,7 +69,7 @@ class FastPath:
             record = state.uncast_record
         if record is None or a.__class__ is not ndarray or a.size >= THREADS.elementwise:
             return None
-        if not a.flags.c_contiguous and not (self.copies and a.ndim == 1):
+        if not (a.flags.c_contiguous or (self.copies and a.ndim == 1) or (self.op.packed and _kernels.has_gaps(a))):
             return None
         if found is None:
             # A tensor in the place of `dim` would be kept, with its graph.

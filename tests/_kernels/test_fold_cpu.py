@@ -221,3 +221,24 @@ def test_dimensions_with_others_between_them_have_the_same_bits_by_a_prepared_ca
     np.testing.assert_array_equal(found, expected)
     exact = REFERENCES.get(name, functools.partial(np.var, ddof=1))(x.astype(float), axis=dims)
     np.testing.assert_allclose(found.reshape(exact.shape), exact, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(9, 16), (120, 300)])
+def test_arrays_with_gaps_are_folded_as_their_copies(shape: tuple[int, int]):
+    x = tdt.from_numpy(np.random.default_rng(3).standard_normal(shape).astype("f"))
+    functions = [
+        tdt.sum,
+        tdt.mean,
+        tdt.std,
+        tdt.amax,
+        tdt.prod,
+        tdt.logsumexp,
+        tdt.linalg.vector_norm,
+        tdt.count_nonzero,
+    ]
+    for view in (x[:, ::2], x[:, 1:], x[:, :1].expand(shape), x[:1].expand(shape), x.t()[::3]):
+        for function, dim in itertools.product(functions, (0, 1, (0, 1))):
+            expected = function(view.contiguous(), dim=dim)
+            for _ in range(5):
+                found = function(view, dim=dim)
+                assert found.is_contiguous() and found.numpy().tobytes() == expected.numpy().tobytes()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -126,3 +128,20 @@ def test_small_triangles_have_the_same_bits_after_many_calls(letter: str):
     for function, diagonal in ((tdt.tril, 0), (tdt.tril, -1), (tdt.triu, 1)):
         first = function(x, diagonal).numpy().tobytes()
         assert {function(x, diagonal).numpy().tobytes() for _ in range(_kernels.FEW_CALLS + 5)} == {first}
+
+
+@pytest.mark.parametrize("kind", ["float32", "bfloat16", "uint8"])
+def test_triangles_of_arrays_that_lie_otherwise(kind: str):
+    x = tdt.arange(2 * 90 * 70).reshape(2, 90, 70).to(getattr(tdt, kind))
+    layouts = x, x.mT.contiguous().mT, tdt.cat([x, x], 2)[..., :70], x[:1].expand(2, 90, 70)
+    for view, diagonal in itertools.product(layouts, (-80, -3, 0, 5, 90)):
+        plain = view.float().numpy()
+        for name, expected in (("tril", np.tril(plain, diagonal)), ("triu", np.triu(plain, diagonal))):
+            found = getattr(view, name)(diagonal)
+            assert found.is_contiguous() and found.dtype == x.dtype
+            np.testing.assert_array_equal(found.float().numpy(), expected)
+            if view.stride(0):
+                target = view.clone() if view.is_contiguous() else tdt.cat([x, x], 2)[..., :70]
+                target = target.copy_(view) if view.stride(1) != 1 else view.mT.clone().mT
+                getattr(target, name + "_")(diagonal)
+                np.testing.assert_array_equal(target.float().numpy(), expected)
