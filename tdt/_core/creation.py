@@ -185,9 +185,13 @@ def _on_cpu(kind: str, shape: tuple[int, ...], value: Any, np_dtype: Any) -> np.
         return None
     if kind != "full":
         return MAKERS[kind](shape, np_dtype)
-    return _ones(shape, np_dtype, value) if np_dtype.kind in FILLED.get(value.__class__, "") else None
+    fits = np_dtype.kind in FILLED.get(value.__class__, "") or (
+        np_dtype == BFLOAT16 and value.__class__ in (int, float)
+    )
+    return _ones(shape, np_dtype, value) if fits else None
 
 
+BFLOAT16 = _dtype.bfloat16.np
 FILLED = {float: "f", int: "fi", bool: "b"}  # kinds of arrays that numbers of a class fill as NumPy does
 
 

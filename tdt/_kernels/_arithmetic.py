@@ -10,7 +10,7 @@ import numpy as np
 from tdt import _backend
 from tdt._backend.waiting import refuse_program, stop_deferring
 from tdt._kernels._conditions import LARGE_ARITHMETIC
-from tdt._kernels._formulas import LOWER, from_formula
+from tdt._kernels._formulas import BFLOAT16, LOWER, from_formula
 from tdt._kernels._registry import SWITCHES, Found, lazy
 from tdt._kernels._stream import stream_from
 from tdt._kernels._threads import MANY, THREADS
@@ -83,6 +83,8 @@ def _choice_of(dtype: Any) -> Any:
 
 def fill(a: Any, number: Any) -> None:
     """a[...] = number, of an array of the CPU; many elements by vectors, which NumPy does not use for those of several bytes."""
+    if a.itemsize == 2 and a.dtype == BFLOAT16:  # an array of an added type is filled one by one
+        a, number = a.view(np.uint16), np.array(number, BFLOAT16).view(np.uint16)
     if a.size >= MANY and a.itemsize in (4, 8) and a.dtype.kind in "fiu" and a.flags.c_contiguous and SWITCHES.kernels:
         kind = "f" if a.itemsize == 4 else "d"  # whose bits are copied
         if function := _filler(kind):

@@ -38,7 +38,7 @@ def narrow(results: Any, low: Any) -> Any:
 
 
 def astype(x: Any, dtype: Any) -> Any:
-    """`x.astype(dtype)`, by vector instructions between float32, float16 and bfloat16."""
+    """`x.astype(dtype)`, by vector instructions to and from float16 and bfloat16."""
     if SWITCHES.kernels and x.__class__ is np.ndarray:
         run = CONVERSIONS.get((x.dtype, dtype), False)
         if run is None:
@@ -48,6 +48,10 @@ def astype(x: Any, dtype: Any) -> Any:
         if run:
             result = run(x)
             return result if result.__class__ is np.ndarray else np.asarray(result)
+        if x.dtype in LOWER and dtype != x.dtype:  # NumPy converts half precision element by element; float32 holds it
+            return np.asarray(astype(x, FLOAT32).astype(dtype))
+        if dtype in LOWER and x.dtype.kind in "biu":  # as in PyTorch, through float32
+            return astype(np.asarray(x.astype(FLOAT32)), dtype)
     elif x.__class__ is not np.ndarray:
         launch_waiting()
         if x.__class__ is _backend.GpuArray and SWITCHES.kernels and (found := _converted_on_gpu(x, dtype)) is not None:

@@ -7,8 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from tdt._backend import overlaps_itself
+from tdt._kernels._arrays import contiguous_copy
 from tdt._kernels._conditions import LARGE_INDEX, LARGE_MOVE, NUMBERS, SIMPLE, SMALL_INDEXED
 from tdt._kernels._registry import SWITCHES, lazy
+
+FEWER = 4  # times as many elements as are placed may be copied before and after
 
 
 def taken(x: Any, index: Any, dim: int, negative: bool = False) -> Any:
@@ -104,8 +108,11 @@ def placed(out: Any, index: Any, source: Any, dim: int, how: str, negative: bool
     """
     if not SWITCHES.kernels or out.__class__ is not np.ndarray or not out.ndim or source.__class__ is not np.ndarray:
         return False
-    if not out.size or not _indexed(out.shape, index, dim) or out.dtype != source.dtype or not out.flags.c_contiguous:
+    if not out.size or not _indexed(out.shape, index, dim) or out.dtype != source.dtype:
         return False
+    if not out.flags.c_contiguous:
+        few = out.size <= FEWER * source.size and not overlaps_itself(out)
+        return few and _placed_in_copy(out, index, source, dim, how, negative)
     if out.dtype.char not in ("fdilq" if how != "set" else SIMPLE) or np.may_share_memory(out, source):
         return False
     if index.ndim == out.ndim and source.shape != index.shape:
@@ -116,6 +123,15 @@ def placed(out: Any, index: Any, source: Any, dim: int, how: str, negative: bool
     if index.ndim < out.ndim or not few:
         source = np.ascontiguousarray(source)
     return (_add_rows if few else _put_along)(out, index, source, dim, *(() if few else (how,)), negative)
+
+
+def _placed_in_copy(out: Any, index: Any, source: Any, dim: int, how: str, negative: bool) -> bool:
+    """`placed`, for an array with gaps."""
+    copy = contiguous_copy(out)
+    done = placed(copy, index, source, dim, how, negative)
+    if done:
+        out[...] = copy
+    return done
 
 
 def _expanded(index: Any, dim: int) -> tuple | None:

@@ -29,6 +29,9 @@ WRITES: dict[str, Callable[..., Any]] = {
         1, i[None, :, None].expand(40, 3, 50), y, reduce="multiply"
     ),
     "scatter_add_": lambda lib, x, i, y: x.scatter_add_(1, i[None, :, None].expand(40, 3, 50), y),
+    "scatter_add_ at most places": lambda lib, x, i, y: x.scatter_add_(
+        1, i.repeat(10)[None, :, None].expand(40, 30, 50), y.repeat(1, 10, 1)
+    ),
     "scatter_reduce_": lambda lib, x, i, y: x.scatter_reduce_(1, i[None, :, None].expand(40, 3, 50), y, "mean"),
     "put_": lambda lib, x, i, y: x.put_(i, y[0, 0, :3]),
     "put_ accumulated": lambda lib, x, i, y: x.put_(i, y[0, 0, :3], accumulate=True),

@@ -468,9 +468,11 @@ def _fill_name(node: Any) -> str:
 @op(promote=(), computes=False, repeats=True, float8=FLOAT8S, node=_fill_name)
 def _fill(xp: ModuleType, x: Any, value: Any, *, out: Any = None) -> Any:
     value = fitting(xp, value, x.dtype)
-    if out is None:
-        return xp.full(x.shape, value, dtype=x.dtype)
-    out[...] = value
+    out = xp.empty(x.shape, x.dtype) if out is None else out
+    if xp is np and x.dtype == _dtype.bfloat16.np:
+        _kernels.fill(out, value)
+    else:
+        out[...] = value
     return out
 
 

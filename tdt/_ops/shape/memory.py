@@ -34,6 +34,7 @@ __all__ = [
     "fill_",
     "zero_",
 ]
+FLOATS = frozenset(each.np for each in (_dtype.float32, _dtype.float64, _dtype.float16, _dtype.bfloat16))
 
 
 def output_format(input: Tensor) -> memory_format:
@@ -314,6 +315,14 @@ def copy_(input: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     return write(_copy, input, (other,), {}, repeats=other is input or None)  # onto itself: nothing is written
 
 
+def _fits(number: Any, dtype: Any) -> bool:
+    """Whether a value is a number of Python's that a type can surely hold."""
+    kind = number.__class__
+    if dtype in FLOATS:
+        return kind in (float, int) and -LARGE < number < LARGE
+    return 0 <= number < 128 if kind is int and dtype.kind in "iu" else kind is bool and dtype.kind == "b"
+
+
 @method()
 def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
     """Overwrite every element with `value`, a number or a 0-d tensor.
@@ -325,7 +334,7 @@ def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
     tensor([3., 3.])
     """
     number: Any = value
-    if number.__class__ in (float, int) and -LARGE < number < LARGE and is_plain(input) and input._a.dtype.kind == "f":
+    if is_plain(input) and _fits(number, input._a.dtype):
         fill(input._a, number)
         input._st.bump_version()
         return input
