@@ -22,7 +22,7 @@ extern "C" __global__ void embedding(const word* table, const long long* indices
         const unsigned long long row = (unsigned long long)(from_end && index < 0 ? index + rows : index);
         const bool known = row < (unsigned long long)rows;
         out[i] = known ? table[row * width + (whole)i % (whole)width] : (word)0;
-        if (!known) atomicMax(largest, row);
+        if (!known) atomicMax(largest, (unsigned long long)index);
     }
 }
 """

@@ -54,6 +54,8 @@ FUNCTIONS = {
     "conv_transpose2d": (lambda x, w: F.conv_transpose2d(x, w, None, 2), (2, 3, 4, 4), (3, 4, 3, 3)),
     "max_pool2d": (lambda x, w: F.max_pool2d(x, 2) * w, (2, 3, 4, 4), (2, 2)),
     "embedding": (lambda x, w: F.embedding(tdt.arange(4, device=x.device) % 3, w) * x, (4, 6), (3, 6)),
+    "rows at an index": (lambda x, w: x[tdt.tensor([2, -1, 0, 2], device=x.device)] * w, (4, 6), (1, 6)),
+    "the same twice": (lambda x, w: (x * x + w * w) / (w * w + 1), (4, 6), (1, 6)),
     "parts and borders": (lambda x, w: F.pad(x[:, 1::2], (1, 2)) * w + F.pad(x, (0, -1, 1, 0))[1:, :1], (4, 6), (1, 6)),
 }
 
@@ -87,6 +89,15 @@ def test_dropout_draws_further_numbers_where_its_program_is_repeated():
             drawn[-1].append(out.tolist())
     assert drawn[0] == drawn[1]
     assert len({*map(tuple, drawn[0])}) == 7
+
+
+@pytest.mark.parametrize(("index", "bad"), [([0, 3], 3), ([-4, 1], -4)])
+def test_an_index_out_of_range_is_reported_at_the_next_read(index: list, bad: int):
+    x = tdt.ones(3, 2, device=GPU)
+    for _ in range(5):
+        rows = x[tdt.tensor(index, device=GPU)]
+        with pytest.raises(IndexError, match=f"index {bad} is out of bounds for dimension 0 with size 3"):
+            rows.sum().item()
 
 
 def test_gradients_are_added_up_once():
