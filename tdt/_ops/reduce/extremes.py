@@ -29,6 +29,8 @@ def among_ties(xp: ModuleType, g: Any, x: Any, best: Any, dim: AllDims) -> Any:
 
     g, best: broadcastable to x.
     """
+    if xp is not np:
+        return _shared_on_gpu(xp, g, _ties_or_nan(xp, x, best), dim)
     ties = x == best
     missing = xp.isnan(best)
     if missing.any():
@@ -41,6 +43,23 @@ def shared(xp: ModuleType, g: Any, ties: Any, dim: AllDims) -> Any:
     number = _kernels.folded("count", ties, dim, True, g.dtype)
     number = ties.sum(dim, g.dtype, None, True) if number is None else number
     return xp.asarray(g * ties / number)
+
+
+def _shared_on_gpu(xp: ModuleType, g: Any, ties: Any, dim: AllDims) -> Any:
+    """`shared`, of `ties` that are 1 or 0 in the type of g."""
+    return xp.asarray(_share(xp, g, ties, _kernels.total(ties, dim, None, True)))
+
+
+_ties = _kernels.from_formula("ties", lambda xp, x, best: xp.where(x == best, x.dtype.type(1), x.dtype.type(0)), 2, ())[
+    0
+]
+_ties_or_nan = _kernels.from_formula(
+    "ties_or_nan",
+    lambda xp, x, best: xp.where((x == best) | ((x != x) & (best != best)), x.dtype.type(1), x.dtype.type(0)),
+    2,
+    (),
+)[0]
+_share = _kernels.from_formula("share_of_ties", lambda xp, g, ties, number: g * ties / number, 3, ())[0]
 
 
 def _extreme_op(name: str) -> Op:
@@ -63,9 +82,12 @@ def _extreme_op(name: str) -> Op:
         return keep(g, dim, x.shape, keepdim) * ties / ties.sum(dim, keepdim=True)
 
     @extreme.fast_vjp("x")
+    @repeatable
     def _(xp: ModuleType, g: Any, x: Any, out: Any, dim: AllDims, keepdim: bool) -> Any:
         g, best = keep(g, dim, x.shape, keepdim), keep(out, dim, x.shape, keepdim)
-        return among_ties(xp, g, x, best, dim) if dim is None else shared(xp, g, x == best, dim)
+        if dim is None:
+            return among_ties(xp, g, x, best, dim)
+        return shared(xp, g, x == best, dim) if xp is np else _shared_on_gpu(xp, g, _ties(xp, x, best), dim)
 
     return extreme
 

@@ -113,9 +113,10 @@ def _add_rule(loss: Op, operand: str, rule: Callable[..., Any], slope: Callable[
     def _(xp: Any, g: Any, x: Any, y: Any, reduction: str) -> Any:
         shape = check_broadcast(x.shape, y.shape)
         if xp is not np:
-            return xp.asarray(compute_shared(xp, g, x, y, count=share_of(shape, reduction)))
-        g = xp.asarray(each_gradient(g, shape, reduction))
-        return compute(xp, g if x.shape == y.shape else xp.broadcast_to(g, shape), x, y)
+            each = g if x.shape == y.shape else xp.broadcast_to(g, shape)
+            return xp.asarray(compute_shared(xp, each, x, y, count=share_of(shape, reduction)))
+        g = np.asarray(each_gradient(g, shape, reduction))
+        return compute(np, g if x.shape == y.shape else np.broadcast_to(g, shape), x, y)
 
     @loss.prepares_vjp(operand)
     def _(xp: Any, g: Any, x: Any, y: Any, reduction: str) -> Callable[..., Any] | None:
