@@ -50,6 +50,8 @@ def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any
 
     dtype: of the result, for an operand of half precision: that or float32; None: the left operand's.
     """
+    if a.__class__ is b.__class__ is ndarray and a.ndim == 1 == b.ndim and a.dtype is b.dtype and a.dtype.char in "fd":
+        return np.asarray(_dot(a, b))
     if a.__class__ is ndarray and SWITCHES.kernels and (a.ndim > 1 or b.ndim > 1) and a.dtype == b.dtype:
         if bias is None and 1 in (a.ndim, b.ndim) and (vector := _vector_product(a, b)) is not None:
             return vector

@@ -452,25 +452,73 @@ def _(
         found = on_tensors(wrap(g), needs, *tensors, dim, reduce, include_self)
         return tuple([each._a for each in found])
 
-    def masked(value: Any) -> Any:
-        return value if include_self else _scatter.forward(xp, value, index, 0, dim=dim)
+    return _shared(
+        xp, g, needs, x, index, src, out, reduce,
+        lambda value, index: _gather.forward(xp, value, index, dim=dim),
+        lambda value, index, src: _scatter_add.forward(xp, value, index, src, dim=dim),
+        lambda value, index: value if include_self else _scatter.forward(xp, value, index, 0, dim=dim),
+    )  # fmt: skip
 
-    def share(of_x: Any, of_src: Any) -> Any:
-        """`g` divided by the sum of what takes part in each element."""
-        total = _scatter_add.forward(xp, masked(of_x.astype(g.dtype)), index, of_src.astype(g.dtype), dim=dim)
+
+def _shared(
+    xp: ModuleType,
+    g: Any,
+    needs: Any,
+    x: Any,
+    index: Any,
+    src: Any,
+    out: Any,
+    reduce: str,
+    take: Any,
+    add: Any,
+    masked: Any,
+) -> tuple[Any, Any]:
+    """The gradients (arrays) of x and src, by what each has in the elements of the result.
+
+    Args:
+        take, add: `_gather`, `_scatter_add`.
+        masked: `masked(value, index)` is what `value` has for elements of x that take part.
+    """
+    hit: Any = True
+    hits: Any = True
+    if reduce != "sum":
+        if reduce == "mean":
+            parts = xp.ones(x.shape, g.dtype), xp.ones(src.shape, g.dtype)
+        else:
+            hit, hits = x == out, src == take(out, index)
+            parts = hit.astype(g.dtype), hits.astype(g.dtype)
+        total = add(masked(parts[0], index), index, parts[1])
         total[total == 0] = 1
-        return g / total
+        g = g / total
+    return masked(g * hit, index) if needs[0] else None, take(g, index) * hits if needs[1] else None
 
-    if reduce == "sum":
-        hit, hits = True, True
-    elif reduce == "mean":
-        hit, hits = True, True
-        g = share(xp.ones(x.shape, g.dtype), xp.ones(src.shape, g.dtype))
-    else:
-        hit, hits = x == out, src == _gather.forward(xp, out, index, dim=dim)
-        g = share(hit, hits)
-    of_src = _gather.forward(xp, g, index, dim=dim) if needs[1] else None
-    return masked(g * hit) if needs[0] else None, of_src if of_src is None else of_src * hits
+
+@_scatter_reduce.prepares_vjp("x", "src")
+def _(
+    xp: ModuleType,
+    g: Any,
+    needs: Any,
+    x: Any,
+    index: Any,
+    src: Any,
+    out: Any,
+    dim: int,
+    reduce: str,
+    include_self: bool,
+) -> Any:
+    if (
+        reduce == "prod"
+        or src.shape != index.shape
+        or not x.ndim
+        or not (x.flags.c_contiguous and g.flags.c_contiguous)
+    ):
+        return None
+    take, add = _kernels.prepared_taken(x, index, dim), _kernels.prepared_placed(x, index, src, dim)
+    clear = prepared_number(x, index, 0, index.shape, dim)
+    if take is None or add is None or clear is None:
+        return None
+    masked = lambda value, index: value if include_self else clear(value, index, 0)  # noqa: E731
+    return lambda g, x, index, src, out: _shared(xp, g, needs, x, index, src, out, reduce, take, add, masked)
 
 
 def _padded_hits(src: Tensor, out: Tensor, index: Tensor, dim: int) -> Tensor:
