@@ -26,9 +26,9 @@ RUN = 32  # channels that are summed together, at least, where there are more
 MOST_PARTS = 64  # into which targets are divided, unless the border must not be summed
 # Targets of tiles of two kinds, the second one twice as frequent, and of a tile whose time is counted; of a piece of work,
 # about. Terms that take as long as it takes to begin a run, to write a tile, to look for a phase's targets in a line, and to copy
-# a number into a bordered image; and tiles of all terms that take as long as to pack the weights for parts, once more than when
-# each piece has all of them.
-ROWS, OF_TILE, PIECE, BEGUN, WRITTEN, LINE, COPIED, PACKED = (6, 8, 8), 8, 192, 3, 24, 8, 0.1, 2
+# a number into a bordered image.
+ROWS, OF_TILE, PIECE, BEGUN, WRITTEN, LINE, COPIED = (6, 8, 8), 8, 192, 3, 24, 16, 0.1
+STEP = 1  # rows of a tile that take as long as the rest of a step of its sum
 # Multiply-adds that take as long as to add a row of windows, and each of a row; of channels-last images a row of a window's
 # cells, and each number of it, and to turn a number; by how much that has to be faster.
 WINDOW_ROW, WINDOW, RUN_OF_CELLS, CELL, TURNED, FASTER = 150, 8, 200, 22, 25, 1.1
@@ -206,8 +206,6 @@ def _fastest(phases: list[list[Phase]], divided: list[list[Phase]], source: tupl
         together = max(1, PIECE // sum(p.count for p in parts[-1]))
         each = list(itertools.product(*parts))
         total = sum(_time(phase, channels, lines, together) for phase in each)
-        if list(parts) != phases:
-            total += PACKED * channels * max(math.prod(len(p.cells) for p in phase) for phase in each)
         sizes = [_border(*of_one) for of_one in zip(parts, source, strict=True)]
         if sizes != [(0, length) for length in source]:
             total += COPIED * channels * math.prod(size for _, size in sizes)
@@ -227,10 +225,16 @@ def _time(phase: tuple[Phase, ...], channels: int, lines: int, together: int) ->
     met = math.prod(p.count for p in down)
     pieces = max(1, met / together)
     targets = met * across.count // pieces
-    tiles = pieces * sum(-(-targets // rows) * rows for rows in ROWS) / (len(ROWS) * OF_TILE)
+    tiles = pieces * sum(rows * _tiles(int(targets), rows) for rows in ROWS) / (len(ROWS) * OF_TILE)
     cells = math.prod(len(p.cells) for p in phase)
     joined = len(across.cells) if _consecutive(across.cells) and len(across.cells) * channels <= DEPTH else 1
     return LINE * lines + tiles * (cells * channels + BEGUN * (cells // max(1, joined)) + WRITTEN)
+
+
+@functools.lru_cache(1024)
+def _tiles(targets: int, most: int) -> float:
+    """The time of as many targets in tiles of up to `most` rows, of as many as suit them best, in that of one with `most`."""
+    return min(-(-targets // rows) * (rows + STEP) for rows in range(1, most + 1)) / (most + STEP)
 
 
 def _met(phase: Phase, at: int, length: int) -> tuple[int, int]:

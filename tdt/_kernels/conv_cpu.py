@@ -434,7 +434,7 @@ def _plan_of_threads(source: tuple, weight: tuple, numbers: tuple, groups: int, 
     separate = separator(cells, shape.width) if turned else 0
     runs = set(table.blocks[:, 2].tolist())
     form = {"places": True, "run": max(runs) if len(runs) == 1 and max(runs) <= SHORT_RUN else 0}
-    tiles = [shape._replace(rows=rows) for rows in _rows_of_tiles(table.phases, source[0], target, shape)]
+    tiles = [shape._replace(rows=rows) for rows in _rows_of_tiles(table.phases, source[0], target, shape, *cut[4:6])]
     ends = [edge("rows", tile, columns, **form) for tile in tiles]
     functions = [(tile.rows, address("rows", tile, **form), end) for tile, (_, end) in zip(tiles, ends, strict=True)]
     phases = np.hstack((table.phases, functions))
@@ -492,10 +492,12 @@ def _pieces(count: int, size: tuple, groups: int, in_group: int, shape: Shape, t
     return min([cut(-(-lines // n)) for n in numbers], key=time)
 
 
-def _rows_of_tiles(phases: np.ndarray, count: int, size: tuple, shape: Shape) -> list[int]:
-    """For each phase the rows of the tile of such columns that computes its targets in a few pieces in the least time."""
+def _rows_of_tiles(phases: np.ndarray, count: int, size: tuple, shape: Shape, down: int, across: int) -> list[int]:
+    """For each phase the rows of the tile of such columns that computes its targets in a few pieces in the least time.
+
+    down, across: lines of a piece, and targets of each.
+    """
     depth, height, width = three(size, 1)
-    down, across = _piece(width)
     line = np.arange(min(count * depth * height, SAMPLED * down))
     left = np.arange(0, width, across)
     tiles = [shape._replace(rows=rows) for rows in range(shape.rows, 0, -1)]
@@ -516,11 +518,6 @@ def _met(places: np.ndarray, first: int, step: int, count: int) -> np.ndarray:
     """Which of the places, in one dimension, are of first, first + step, …, `count` of them."""
     number, rest = np.divmod(places - first, step)
     return (rest == 0) & (number >= 0) & (number < count)
-
-
-def _piece(width: int) -> tuple[int, int]:
-    """Lines of a piece of `gather`'s work, and targets of a line, in a result so wide."""
-    return max(1, ROWS // width), min(width, ROWS)
 
 
 @functools.lru_cache(256)
