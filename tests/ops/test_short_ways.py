@@ -338,3 +338,49 @@ def test_distances_have_the_bits_of_those_that_are_recorded(rows, columns, other
     np.testing.assert_allclose(
         found[3:, 2:], torch.cdist(torch.tensor(x.numpy()), torch.tensor(y.numpy()))[3:, 2:], 1e-3
     )
+
+
+def _added_to_part(lib, x, i):
+    y = (x * 1).detach()
+    y[1, 2] += y[0, 0]
+    y[0] += y[1]
+    y.index_put_((i[:2], i[1:]), y[2, :2].clone())
+    return y
+
+
+SMALL_CALLS = {
+    "argmax": lambda lib, x, i: lib.stack([x.argmax(), *x.argmin(1), *x.argmax(0, True)[0]]),
+    "x[:, i]": lambda lib, x, i: x[:, i],
+    "x[i, j]": lambda lib, x, i: x[None, 1:][0, i - 1, i],
+    "a vector and a matrix": lambda lib, x, i: x[0] @ x[:, :2],
+    "vectors": lambda lib, x, i: x[0] @ x[1],
+    "cat and stack": lambda lib, x, i: lib.cat([lib.stack([x[0], x[1]], -1), x[:, :2]], -2),
+    "several views": lambda lib, x, i: x.chunk(2, 1)[1] * x.unbind(1)[0][:, None],
+    "cholesky_solve": lambda lib, x, i: lib.cholesky_solve(x[:, 1:], (x + 9 * lib.eye(3)).tril()),
+    "solve": lambda lib, x, i: lib.linalg.solve(x + 9 * lib.eye(3), x[:, :2]),
+    "slogdet and inv": lambda lib, x, i: lib.linalg.inv(x + 9 * lib.eye(3)) + lib.logdet(x + 9 * lib.eye(3)),
+    "x[i] += y": _added_to_part,
+    **{
+        f"scatter_reduce by {how}{' without its own' * (not own)}": lambda lib, x, i, how=how, own=own: x.scatter_reduce(
+            1, i.expand(3, 3), x * 2, how, include_self=own
+        )
+        for how in ("sum", "mean", "amax") for own in (False, True)
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SMALL_CALLS)
+@pytest.mark.parametrize("recorded", [False, True])
+def test_small_calls_are_pytorchs_at_first_and_later(name, recorded):
+    data, places = np.random.default_rng(0).normal(size=(3, 3)).astype("f"), np.array([2, 0, 2])
+
+    def outcome(lib):
+        x = lib.tensor(data, requires_grad=recorded)
+        found = SMALL_CALLS[name](lib, x, lib.tensor(places))
+        grads = lib.autograd.grad((found * found).sum(), x) if found.requires_grad else ()
+        return [each.detach().numpy() for each in (found, *grads)]
+
+    expected = outcome(torch)
+    for _ in range(7):
+        for one, other in zip(outcome(tdt), expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)

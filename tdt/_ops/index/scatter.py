@@ -461,25 +461,15 @@ def _(
 
 
 def _shared(
-    xp: ModuleType,
-    g: Any,
-    needs: Any,
-    x: Any,
-    index: Any,
-    src: Any,
-    out: Any,
-    reduce: str,
-    take: Any,
-    add: Any,
-    masked: Any,
-) -> tuple[Any, Any]:
+    xp: ModuleType, g: Any, needs: Any, x: Any, index: Any, src: Any, out: Any, reduce: str, take: Any, add: Any, masked: Any,
+) -> tuple[Any, Any]:  # fmt: skip
     """The gradients (arrays) of x and src, by what each has in the elements of the result.
 
     Args:
         take, add: `_gather`, `_scatter_add`.
         masked: `masked(value, index)` is what `value` has for elements of x that take part.
     """
-    hit: Any = True
+    hit: Any = True  # the elements of x and of src that the result has, for extremes
     hits: Any = True
     if reduce != "sum":
         if reduce == "mean":
