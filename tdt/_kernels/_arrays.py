@@ -435,6 +435,10 @@ def _sortable(x: Any, dim: int) -> bool:
 
 def moved(target: Any, source: Any) -> bool:
     """Whether a kernel has copied `source` into `target`, of the same shape and type: where that takes less than NumPy."""
+    if source.__class__ is np.ndarray and source.dtype == BFLOAT16 == target.dtype:
+        if not moved(target.view(WORD), source.view(WORD)):
+            np.copyto(target.view(WORD), source.view(WORD))  # an array of an added type is copied one by one
+        return True
     if not SWITCHES.kernels or source.__class__ is not np.ndarray or source.dtype.char not in SIMPLE or not source.ndim:
         return False
     if source.size < LARGE_MOVE and not (-source.itemsize in source.strides and source.size >= LARGE_FOLD):

@@ -50,7 +50,7 @@ def astype(x: Any, dtype: Any) -> Any:
             return result if result.__class__ is np.ndarray else np.asarray(result)
         if x.dtype in LOWER and dtype != x.dtype:  # NumPy converts half precision element by element; float32 holds it
             return np.asarray(astype(x, FLOAT32).astype(dtype))
-        if dtype in LOWER and x.dtype.kind in "biu":  # as in PyTorch, through float32
+        if (dtype in LOWER and x.dtype.kind in "biu") or (dtype == BFLOAT16 and x.dtype == FLOAT64):  # through float32
             return astype(np.asarray(x.astype(FLOAT32)), dtype)
     elif x.__class__ is not np.ndarray:
         launch_waiting()

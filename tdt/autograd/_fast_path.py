@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from tdt import _kernels
+from tdt._backend.layout import is_descending
 from tdt._core.calls import refusing_bools, renamed_keywords
 from tdt._core.mode import INFERENCE, state
 from tdt._core.tensor import Tensor
@@ -40,7 +41,7 @@ class FastPath:
             returns the op's results, and the op's attributes; None if such a call has no short way. The function returns
             None for an array that is left to `apply`.
         copies: whether vectors with gaps are copied first: of an op whose results are elements and places. Arrays with gaps are
-            copied in any case by an op that is `packed`.
+            copied by those whose results lie in the order of the dimensions then, and by an op that is `packed` in any case.
     """
 
     __slots__ = ("op", "prepare", "most", "copies", "saved", "counts")
@@ -69,8 +70,9 @@ class FastPath:
             record = state.uncast_record
         if record is None or a.__class__ is not ndarray or a.size >= THREADS.elementwise:
             return None
-        if not (a.flags.c_contiguous or (self.copies and a.ndim == 1) or (self.op.packed and _kernels.has_gaps(a))):
-            return None
+        if not (a.flags.c_contiguous or (self.copies and a.ndim == 1)):
+            if not (self.op.packed or (self.copies and is_descending(a.strides))) or not _kernels.has_gaps(a):
+                return None
         if found is None:
             # A tensor in the place of `dim` would be kept, with its graph.
             if not (_plain(dim) and _plain(option) and self.counts.often((a.dtype, a.shape, dim, option))):

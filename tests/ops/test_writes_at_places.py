@@ -184,3 +184,19 @@ def test_index_put_gives_a_result_that_lies_in_memory_as_its_input():
         x = lib.arange(12.0).reshape(4, 3).t()
         for accumulate in (False, True):
             assert x.index_put((lib.tensor([0]),), x[1], accumulate).stride() == (1, 3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int64", "uint8", "bool"])
+def test_parts_and_expanded_tensors_are_filled(dtype: str):
+    torch = require_torch()
+    results = []
+    for lib in (tdt, torch):
+        base, row = lib.zeros(40, 60, dtype=getattr(lib, dtype)), lib.zeros(1, 5, dtype=getattr(lib, dtype))
+        number = dtype == "bool" or 3
+        base[:, ::2].fill_(number)
+        base.t()[1:30].zero_()
+        row.expand(4, 5).fill_(number)
+        padded = lib.nn.functional.pad(base[:, 1:], (1, 2))
+        wide = lib.full((300,), number, dtype=getattr(lib, dtype))
+        results.append([x.float().numpy().tolist() for x in (base, row, padded, wide, wide.double())] + [base._version])
+    assert results[0] == results[1]

@@ -315,6 +315,11 @@ def copy_(input: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     return write(_copy, input, (other,), {}, repeats=other is input or None)  # onto itself: nothing is written
 
 
+def _is_unrecorded_array(x: Tensor) -> bool:
+    """Whether nothing records a number that is written to all elements, which may share memory."""
+    return is_unrecorded(x) and x._a.__class__ is np.ndarray and (not x._st.inference or state.inference)
+
+
 def _fits(number: Any, dtype: Any) -> bool:
     """Whether a value is a number of Python's that a type can surely hold."""
     kind = number.__class__
@@ -334,7 +339,7 @@ def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
     tensor([3., 3.])
     """
     number: Any = value
-    if is_plain(input) and _fits(number, input._a.dtype):
+    if _is_unrecorded_array(input) and _fits(number, input._a.dtype):
         fill(input._a, number)
         input._st.bump_version()
         return input
@@ -352,7 +357,7 @@ def zero_(input: Tensor) -> Tensor:
     >>> tdt.ones(2).zero_()
     tensor([0., 0.])
     """
-    if is_plain(input) and input._a.dtype not in KINDS:
+    if _is_unrecorded_array(input) and input._a.dtype not in KINDS:
         fill(input._a, 0)
         input._st.bump_version()
         return input
