@@ -1,7 +1,8 @@
 """Layer norm and batch norm on a GPU: a block for a row, or for a channel, in one launch each way.
 
 Of a channel of more than `PART` values each block has a part: a launch finds the sums, in which the block of a channel that ends
-last joins its parts in order, and a second one uses them. So does a convolution's bias get its gradient, in one launch.
+last joins its parts in order, and a second one uses them. So does a convolution's bias get its gradient, in one launch. For
+channels-last images these launches are of `norm_last_gpu`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tdt._kernels import _cuda, capture_gpu
+from tdt._backend.layout import to_last
+from tdt._kernels import _cuda, capture_gpu, norm_last_gpu
 from tdt._kernels.programs_gpu import MEMORY
 
 ROWS = 128  # of which a block adds up 32 columns, in sums over rows
@@ -285,8 +287,11 @@ extern "C" __global__ void __launch_bounds__(1024) batch_norm_slopes(
     const slope_of slope(c, w, mean, rstd, gw[c], gb[c], g_mean, g_rstd, z.count);
     EACH_OF_PART(gx[c * x_at.c + at] = slope(g[c * g_at.c + of_g], x[c * x_at.c + at]);)
 }
+
 """
 )
+
+OF_COLUMNS = OF_CHANNELS + norm_last_gpu.SOURCE
 
 # Sums over all dimensions but the channels, in float32 or float64; memory holds `stored`.
 SUMS = (
@@ -356,11 +361,17 @@ class _Channels(NamedTuple):
     threads: int
     sizes: Any
 
-    def by_part(self, kernel: Callable[..., None], arrays: tuple, numbers: tuple) -> None:
-        """Launch a kernel whose blocks join the parts of as many channels as there are tickets for."""
-        for first in range(0, self.channels, capture_gpu.TICKETS):
-            blocks = min(self.channels - first, capture_gpu.TICKETS) * self.parts
+    def by_part(self, kernel: Callable[..., None], arrays: tuple, numbers: tuple, columns: int = 1) -> None:
+        """Launch a kernel whose blocks, each of some channels, join the parts of as many as there are tickets for."""
+        of_part = -(-self.channels // columns)
+        for first in range(0, of_part, capture_gpu.TICKETS):
+            blocks = min(of_part - first, capture_gpu.TICKETS) * self.parts
             kernel((blocks,), (self.threads,), (*arrays, capture_gpu.tickets(), self.sizes, *numbers, first))
+
+    def columns(self, *arrays: Any) -> int:
+        """Channels that a block has of arrays of many values a channel."""
+        last = self.channels >= norm_last_gpu.FEWEST and all(to_last(a).flags.c_contiguous for a in arrays)
+        return norm_last_gpu.COLUMNS if last else 1
 
 
 @functools.lru_cache(_cuda.MOST_STRUCTS)
@@ -379,6 +390,13 @@ def _steps(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> A
     return _cuda.struct((n, c, min((step for step, size in zip(rest, shape[2:], strict=True) if size != 1), default=0)))
 
 
+def _kernel(name: str, dtype: Any, columns: int) -> Callable[..., None]:
+    """A kernel whose blocks have so many channels."""
+    if columns == 1:
+        return _cuda.of_type(OF_CHANNELS, name, dtype)
+    return _cuda.of_type(OF_COLUMNS, f"{name}_last", dtype)
+
+
 def batch_norm(x: Any, w: Any = None, b: Any = None, *, eps: float, running: tuple = (None, None), batches: Any = None,
                momentum: float = 0.0) -> tuple[Any, Any, Any, Any]:  # fmt: skip
     """`x` (N, C, *), contiguous or channels-last, normalised by the statistics of its channels: mean, 1 / √(variance + eps)
@@ -392,10 +410,10 @@ def batch_norm(x: Any, w: Any = None, b: Any = None, *, eps: float, running: tup
         kernel = _cuda.of_type(OF_CHANNELS, "batch_norm", x.dtype)
         kernel((of.channels,), (of.threads,), (x, w, b, out, *found, of.sizes, *numbers))
         return out, mean, rstd, var
-    memory = xp.empty(2 * of.channels * of.parts, x.dtype)
-    of.by_part(_cuda.of_type(OF_CHANNELS, "batch_statistics", x.dtype), (x, *found, memory), numbers)
-    kernel = _cuda.of_type(OF_CHANNELS, "batch_normalised", x.dtype)
-    kernel((of.channels * of.parts,), (of.threads,), (x, w, b, out, mean, rstd, of.sizes, at))
+    memory, columns = xp.empty(2 * of.channels * of.parts, x.dtype), of.columns(x)
+    of.by_part(_kernel("batch_statistics", x.dtype, columns), (x, *found, memory), numbers, columns)
+    kernel = _kernel("batch_normalised", x.dtype, columns)
+    kernel((-(-of.channels // columns) * of.parts,), (of.threads,), (x, w, b, out, mean, rstd, of.sizes, at))
     return out, mean, rstd, var
 
 
@@ -404,13 +422,13 @@ def batch_norm_vjp(g: Any, x: Any, w: Any, mean: Any, rstd: Any, g_mean: Any, g_
     xp, of = MEMORY, _channels(x.shape)
     gx, gw, gb = xp.empty_like(x), xp.empty(of.channels, x.dtype), xp.empty(of.channels, x.dtype)
     steps = _steps(x.shape, x.strides, x.itemsize), _steps(g.shape, g.strides, g.itemsize)
+    name, columns = "batch_norm_vjp", 1
     if of.parts > 1:
-        memory = xp.empty(2 * of.channels * of.parts, x.dtype)
-        sums = _cuda.of_type(OF_CHANNELS, "batch_norm_sums", x.dtype)
-        of.by_part(sums, (g, x, mean, rstd, gw, gb, memory), steps)
-    kernel = _cuda.of_type(OF_CHANNELS, "batch_norm_vjp" if of.parts == 1 else "batch_norm_slopes", x.dtype)
+        memory, columns, name = xp.empty(2 * of.channels * of.parts, x.dtype), of.columns(x, g), "batch_norm_slopes"
+        of.by_part(_kernel("batch_norm_sums", x.dtype, columns), (g, x, mean, rstd, gw, gb, memory), steps, columns)
     arrays = g, x, w, mean, rstd, g_mean, g_rstd, gx, gw, gb
-    kernel((of.channels * of.parts,), (of.threads,), (*arrays, of.sizes, *steps))
+    kernel = _kernel(name, x.dtype, columns)
+    kernel((-(-of.channels // columns) * of.parts,), (of.threads,), (*arrays, of.sizes, *steps))
     return gx, gw, gb
 
 

@@ -10,7 +10,7 @@ import pytest
 from cupy import _raw
 
 import tdt
-from tdt._kernels import _cuda, capture_gpu, chains_gpu, embedding_gpu, fold_gpu, gpu_lookup, norm_gpu
+from tdt._kernels import _cuda, capture_gpu, chains_gpu, embedding_gpu, fold_gpu, gpu_lookup, norm_gpu, norm_last_gpu
 from tdt._kernels.formula_gpu import Elementwise
 from tdt._ops.nn.attention import _attention
 from tdt._ops.nn.conv import _bias_grad
@@ -189,15 +189,23 @@ def test_batch_norm_of_long_channels(counted):
     assert names == ["batch_statistics", "batch_normalised", "batch_norm_sums", "batch_norm_slopes"]
 
 
-def test_long_channels_have_the_same_bits_however_their_blocks_are_launched(monkeypatch):
-    x = many_values()
+def test_long_channels_have_the_same_bits_however_their_blocks_are_launched(monkeypatch, counted):
+    x = tdt.tensor(many_values()).float().cuda()
+    slope = tdt.cos(tdt.arange(x.numel(), device="cuda")).reshape(x.shape)
 
     def bits(format: tdt.memory_format) -> list[np.ndarray]:
-        norm = functools.partial(F.batch_norm, running_mean=None, running_var=None, training=True)
-        return gradients(lambda x: norm(x.contiguous(memory_format=format)), [x], "cuda", tdt.float32)
+        leaf = x.detach().contiguous(memory_format=format).requires_grad_()
+        out = F.batch_norm(leaf, None, None, training=True)
+        out.backward(slope.contiguous(memory_format=format))
+        return [out.detach().cpu().numpy(), leaf.grad.cpu().numpy()]
 
     whole = bits(tdt.contiguous_format)
     assert all(map(np.array_equal, whole, bits(tdt.channels_last)))
+    monkeypatch.setattr(norm_last_gpu, "FEWEST", 5)
+    with counted() as found:
+        assert all(map(np.array_equal, whole, bits(tdt.channels_last)))
+    names = [name for _, name, _ in found if name.startswith("batch")]
+    assert names == [f"batch_{name}_last" for name in ("statistics", "normalised", "norm_sums", "norm_slopes")]
     monkeypatch.setattr(capture_gpu, "TICKETS", 2)
     assert all(map(np.array_equal, whole, bits(tdt.contiguous_format)))
 

@@ -74,6 +74,10 @@ CALLS = {
     "batch norm and its count": (lambda x: tdt.nn.BatchNorm2d(3, device="cuda", dtype=x.dtype)(x), (40, 3, 9, 9)),
     "batch norm": (lambda x: F.batch_norm(x, x[0, :, 0, 0] * 0, x[0, :, 0, 0] * 0 + 1, training=True), (40, 3, 9, 9)),
     "batch norm of long channels": (lambda x: tdt.nn.BatchNorm2d(3, device="cuda", dtype=x.dtype)(x), (4, 3, 60, 50)),
+    "batch norm of long channels, channels-last": (
+        lambda x: tdt.nn.BatchNorm2d(16, device="cuda", dtype=x.dtype)(x.contiguous(memory_format=tdt.channels_last)),
+        (4, 16, 60, 50),
+    ),
     "cross-entropy": (lambda x: F.cross_entropy(x, tdt.zeros(len(x), dtype=tdt.int64, device="cuda"), x[0].detach(),
                                                 label_smoothing=0.1), (7, 1500)),
     "softmax": (lambda x: x.softmax(1).sum() + x.log_softmax(1), (7, 1500)),
