@@ -132,7 +132,7 @@ def test_where_memory_runs_out_the_error_reports_what_holds_it(monkeypatch):
     with pytest.raises(RuntimeError) as failed:
         held.exp()
     assert isinstance(failed.value.__cause__, cupy.cuda.memory.OutOfMemoryError)
-    assert held.sum().item() == 0  # the process goes on
+    assert held[:9].sum().item() == 0  # the process goes on
 
 
 def test_memory_that_is_free_total_and_cached_adds_up(monkeypatch):
