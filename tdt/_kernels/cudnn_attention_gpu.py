@@ -23,7 +23,8 @@ from tdt._kernels.attention_gpu import in_heads, like, whole
 from tdt._kernels.programs_gpu import MEMORY, launched
 
 MOST_ELEMENTS = (1 << 31) - 1  # of a tensor
-MOST_WEIGHTS = 1 << 28  # that gradients are computed of at a time: half a GiB of workspace
+MOST_WEIGHTS = 1 << 28  # of several heads, that gradients are computed of at a time: half a GiB of workspace
+MOST_WORKSPACE = (1 << 33) + (1 << 20)  # bytes: for one head of 65,536 tokens
 MOST_PLANS = 4096
 _plans: dict[tuple, Plan | None] = {}  # by how operands lie
 
@@ -121,7 +122,7 @@ def _planned(backward: bool, causal: bool, scale: float, *arrays: Any) -> Plan |
     sizes = *in_heads(q).shape[:-1], k.shape[-2], q.shape[-1], v.shape[-1]
     problem = Attention(backward, LETTERS[q.dtype], causal, scale, sizes, tuple(map(_lie, arrays)))
     with q.device:
-        plan, lasting = _cudnn.plan(q.device.id, problem)
+        plan, lasting = _cudnn.plan(q.device.id, problem, MOST_WORKSPACE)
     if not lasting:
         refuse_program()
         return plan
