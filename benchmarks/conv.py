@@ -23,7 +23,8 @@ Why:
 - batches of small images, and 5 × 5 or 9 × 9 cells with padding (0.75 to 0.9): many numbers of the border are zeros.
 - weight gradients of 3 × 7 × 7 cells (0.8 to 0.9): tiles of 22 rows for runs of 21 numbers.
 - few channels of the result, channels-last: 12 of a vector's 16 numbers are used, and so are 4 channels of a stem's image.
-- volumes and lines of one channel: runs of three to ten numbers. A product of one column with all pixels: 1 × 1 to one channel.
+- volumes of one channel, and weight gradients of lines of one: runs of three to ten numbers. A product of one column with all
+  pixels: 1 × 1 to one channel.
 - large dilations, weight gradients: patches with a border of zeros, or a product for each cell of the kernel; results of images
   as large as the dilation: each weight is packed for one or a few rows of pixels.
 """
