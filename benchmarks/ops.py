@@ -29,9 +29,9 @@ below 0.6 are 0.4 %, 1.0 % and 2.0 % of all. What is below 0.6 there, besides wh
 - all sizes: decompositions of matrices of 2 to 32 rows, which are not among
   the cases, are at 0.7 to 3; cholesky_ex, qr and lu, several calls of LAPACK and NumPy, at 0.3 to 0.6.
 
-On an AMD EPYC of Zen 5 (one thread, beside other programs; seed 90210, at 4,000,000 the first 673 lines of seed 31337) they are
-1.4 and 1.6, 2.4 and 2.3, 2.3 and 2.0; below 0.6 are 0.6 %, 0.1 % and 1.2 % of all: multinomial with replacement, gammainc,
-diagonal and diagonal_copy; tril_ of tall matrices; copy_ of a transposed matrix, prod, diagonal, and the gradients of views
+On an AMD EPYC of Zen 5 (one thread, beside other programs; seed 90210, at 4,000,000 662 lines of seed 31337, in four parts)
+they are 1.4 and 1.6, 2.4 and 2.3, 2.4 and 2.1; below 0.6 are 0.6 %, 0.1 % and 0.9 % of all: multinomial with replacement,
+gammainc, diagonal and diagonal_copy; tril_ of tall matrices; copy_ of a transposed matrix, adjoint, and the gradients of views
 that the list below names.
 
 Where tdt takes more than PyTorch's time / 0.6 or nearly so there and on a Zen 5 (seeds 50417 and 81649), and why:
@@ -39,9 +39,9 @@ Where tdt takes more than PyTorch's time / 0.6 or nearly so there and on a Zen 5
 - all sizes: diagonal, flatten, ravel, expand, chunk: a call takes a microsecond or more in Python, PyTorch's 0.7.
 - 1,000: the call, of one_hot, complex, embedding, zeta, nll_loss, channel_shuffle and in-place ops; in gradients of diff and
   hinge_embedding_loss that of several ops.
-- 1,000: median and nanmedian read every element once for each bit. searchsorted of short rows finds values one by one, those
-  of long rows 32 together. gammainc is SciPy's, in double precision. softmax over a dimension in front of one of two numbers
-  fills an eighth of each vector.
+- 1,000: median and nanmedian read every element once for each bit. searchsorted of short rows, each with edges of its own,
+  finds values one by one, those of long rows 32 together. gammainc is SciPy's, in double precision. softmax over a dimension
+  in front of one of two numbers fills an eighth of each vector.
 - 100,000: rot90 and sums of short rows, of which a kernel's call is a third. prod, whose products are double precision. diff,
   roll, cat and in-place ops with a row or a column, of rows of less than 100 numbers: a row costs some 10 ns beside its vectors.
 - 4,000,000: sums, means and extremes of all elements, and in-place ops, if the last cache holds the array: a Zen 4 reads it by

@@ -223,6 +223,7 @@ def test_dimensions_with_others_between_them_have_the_same_bits_by_a_prepared_ca
     np.testing.assert_allclose(found.reshape(exact.shape), exact, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
 @pytest.mark.parametrize("shape", [(9, 16), (120, 300)])
 def test_arrays_with_gaps_are_folded_as_their_copies(shape: tuple[int, int]):
     x = tdt.from_numpy(np.random.default_rng(3).standard_normal(shape).astype("f"))
