@@ -181,7 +181,7 @@ def _walk(task: Task, several_gpus: bool) -> dict[tuple, Any]:  # noqa: C901  (t
                 short = node.backward_plan.short_on_gpu
             elif not (g.__class__ is Tensor if graph else g.__class__ is ndarray and g.nbytes < IN_PLACE):
                 short = None
-            if short is not None and (results := short(node, g)) is not None:
+            if short and (results := short(node, g)) is not None:
                 del pending[node]
         if results is None:
             leaf = node.__class__ is not Node and isinstance(node, Tensor)

@@ -85,7 +85,8 @@ class BackwardPlan:
             self.short_in_graph = partial(self._counted, rules, order, "short_in_graph")
             if self.fast and not op.part:
                 self.short = partial(self._counted, rules, order, "short")
-                self.short_on_gpu = partial(self._counted, rules, order, "short_on_gpu")
+                if op.layouts is False or all(hasattr(rule.fast, "gives_views") for rule in rules):
+                    self.short_on_gpu = partial(self._counted, rules, order, "short_on_gpu")
         self.runs = 0
 
     def _has_short_form(self, order: list[str]) -> bool:
@@ -115,8 +116,7 @@ class BackwardPlan:
         scope |= {"np": _backend.gpu() if on_gpu else np, "Saved": list if self.keep else tuple}
         scope |= {"sum_to": sum_to, "alias": alias, "ndarray": ndarray}
         lines = ["saved = node.saved"]  # by a hook, it is of another class
-        launches = on_gpu and not all(hasattr(rule.fast, "gives_views") for rule in rules)
-        unprepared = " or node.call" * (launches or (self.prepare is not None and not graph))
+        unprepared = " or node.call" * (self.prepare is not None and which == "short")
         lines.append(f"if saved.__class__ is not Saved{unprepared}: return None")
         lines.append("if g._a.__class__ is not ndarray: return None" if graph else "")
         for k, i in enumerate(self.keep):
