@@ -42,13 +42,18 @@ class Checked:
 
     def __call__(self, grid: tuple, block: tuple, args: tuple, further: Callable[[], tuple] = tuple) -> None:
         launched[self.name, self.source] = self
-        args = (*args, *further())
+        drawn: list[tuple] = []
+
+        def last() -> tuple:
+            drawn[:] = [further()]
+            return drawn[0]
+
         with wheel.watch() as calls:
-            self.kernel(grid, block, args)
+            self.kernel(grid, block, args, last)
         (call,) = [call for call in calls if call.kind == "launch"]
         sizes = *(*grid, 1, 1)[:3], *(*block, 1, 1)[:3], 0
         assert (call.name, call.sizes) == (self.name, sizes), f"{self.name}: launched as {call.name} {call.sizes}"
-        expected = [as_bytes(value) for value in args]
+        expected = [as_bytes(value) for value in (*args, *drawn[0])]
         assert call.arguments == expected, f"{self.name}: {call.arguments} reached the driver, not {expected}"
         for arch, kernel in self.others.items():
             assert not (why := wheel.exceeded(kernel, sizes)), f"sm_{arch}: {why}"
