@@ -15,6 +15,7 @@ from tdt._ops.shape.views import ALL_OF, WHOLE, decoded, slice_view
 from tdt.autograd._inplace import is_unrecorded
 
 PLAIN = {int, type(None)}
+MANY = 1 << 12  # elements that a kernel places in less time than NumPy
 INT64 = np.dtype(np.int64)
 
 
@@ -293,6 +294,8 @@ def _set_in_two_steps(x: Tensor, key: tuple, value: Any) -> bool:
         if value._st is x._st or not _is_source(value, x):
             return False
         value = value._a
+        if steps[0] is None and value.size >= MANY and a.flags.c_contiguous:
+            return False
     elif not _fits(value, a):
         return False
     try:
