@@ -12,8 +12,11 @@ from typing import Any
 
 import numpy as np
 
-SHORTEST = 1e-3  # seconds that a measurement of `compared` takes, at least
-WARM_UP = 4  # calls before it: the first ones may each compile a part
+SHORTEST = 2e-3  # seconds that a measurement of `compared` takes, about
+# Idle threads of PyTorch's look for work for milliseconds, on cores that tdt's need. So measurements by the wall clock begin
+# after a rest in which they fall asleep, and are so long that waking them counts little.
+REST, LONG = 0.02, 0.04
+WARM_UP = 5  # calls before it: the first ones may each compile a part, the fourth prepares further ones
 
 
 def ratios(ours: Callable[[], float], theirs: Callable[[], float], pairs: int) -> list[float]:
@@ -68,6 +71,7 @@ def arguments(doc: str | None, **defaults: Any) -> list[Any]:
 
 def compared(clock: Callable[[], float], ours: Callable, theirs: Callable, pairs: int) -> tuple[float, float, float]:
     """The median of theirs / ours, and both times in seconds."""
+    rest, shortest = (REST, LONG) if clock is time.perf_counter else (0.0, SHORTEST)
     times: tuple[list[float], list[float]] = ([], [])
     repeat = []
     for run in (ours, theirs):
@@ -76,10 +80,11 @@ def compared(clock: Callable[[], float], ours: Callable, theirs: Callable, pairs
             start = clock()
             run()
             took.append(clock() - start)
-        repeat.append(max(1, round(SHORTEST / max(min(took), 1e-6))))
+        repeat.append(max(1, round(shortest / max(min(took), 1e-6))))
     for i in range(pairs):
         for which in (0, 1) if i % 2 else (1, 0):
             run = (ours, theirs)[which]
+            time.sleep(rest)
             start = clock()
             for _ in range(repeat[which]):
                 run()

@@ -59,7 +59,6 @@ from __future__ import annotations
 import argparse
 import functools
 import math
-import os
 import statistics
 import time
 import warnings
@@ -69,8 +68,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._pairs import begin_sweep, compared
+
 SIZES = (1_000, 100_000, 4_000_000)
-BLOCK = 0.004  # seconds of a block, about
 PAIRS = 5
 # Not functions of their arguments alone, not of dense floats, or not comparable: they draw numbers, or return memory as is. Or
 # quadratic in the rows.
@@ -332,40 +332,6 @@ def composed(
     }  # fmt: skip
 
 
-clock = time.perf_counter  # one thread is timed by the processor's time, which other programs do not take
-
-
-def seconds(run: Callable[[], Any], repeat: int) -> float:
-    start = clock()
-    for _ in range(repeat):
-        run()
-    return (clock() - start) / repeat
-
-
-def _calls_of_a_block(run: Callable[[], Any]) -> int:
-    """How many calls fill a block; the first ones, which may load code, come before: the fourth prepares further ones."""
-    count, taken = 1, 0.0
-    for _ in range(5):
-        run()
-    while count * taken < BLOCK / 2 and count < 1 << 16:
-        count *= 2
-        taken = seconds(run, count)
-    return max(1, round(BLOCK / max(taken, 1e-7)))
-
-
-def ratio(theirs: Callable[[], Any], ours: Callable[[], Any]) -> tuple[float, float]:
-    """The median ratio of alternating blocks, and our best seconds a call."""
-    repeats = [_calls_of_a_block(run) for run in (theirs, ours)]
-    found, best = [], math.inf
-    for k in range(PAIRS):
-        pair = [(theirs, repeats[0]), (ours, repeats[1])]
-        taken = [seconds(*p) for p in (pair if k % 2 else pair[::-1])]
-        a, b = taken if k % 2 else taken[::-1]
-        found.append(a / b)
-        best = min(best, b)
-    return statistics.median(found), best
-
-
 def stepped(t: Any, call: Call, tensors: list[Any]) -> Callable[[], Any]:
     """Forward and backward of one call."""
     leaves = [v for v in tensors if v.requires_grad]
@@ -391,19 +357,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=0, help="number of threads; 0: all cores")
     args = parser.parse_args()
     part, parts = map(int, args.part.split("/"))
-    threads = args.threads or os.cpu_count() or 1
-    os.environ["OMP_NUM_THREADS"] = str(threads)
-    if threads == 1:
-        global clock
-        clock = time.process_time
-    import torch
-
-    import tdt
-
-    torch.set_num_threads(threads)
-    tdt.set_num_threads(threads)
+    clock, tdt, torch, _ = begin_sweep(args)
     warnings.simplefilter("ignore")
-    print(f"seed {args.seed}, {threads} threads, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
     summary: dict[tuple[int, str], list[tuple[float, str]]] = {}
     functions = list(found(torch, tdt))
     for size in args.sizes:
@@ -418,7 +373,7 @@ def main() -> None:
                 continue
             for mode in ("forward", "gradient"):
                 sides = []
-                for t in (torch, tdt):
+                for t in (tdt, torch):
                     tensors = [t.from_numpy(a.copy()) for a in arrays]
                     if mode == "gradient":
                         trained = tensors[:1] if "loss" in name else tensors  # losses have no gradient for some targets
@@ -431,12 +386,12 @@ def main() -> None:
                 if len(sides) < 2:
                     continue
                 try:
-                    found_ratio, best = ratio(*sides)
+                    ratio, ours, _ = compared(clock, *sides, PAIRS)
                 except (RuntimeError, NotImplementedError, ValueError) as error:
                     print(f"{name:<36} {size:>9} {mode:<9} failed: {str(error)[:60]}")
                     continue
-                summary.setdefault((size, mode), []).append((found_ratio, name))
-                print(f"{name:<36} {size:>9} {mode:<9} {found_ratio:6.2f} {best * 1e6:11.1f} µs", flush=True)
+                summary.setdefault((size, mode), []).append((ratio, name))
+                print(f"{name:<36} {size:>9} {mode:<9} {ratio:6.2f} {ours * 1e6:11.1f} µs", flush=True)
     for (size, mode), lines in summary.items():
         ratios = [r for r, _ in lines]
         mean = math.exp(statistics.fmean(map(math.log, ratios)))

@@ -13,6 +13,13 @@ from tests.parity.attempts import attempt  # noqa: E402
 from tests.parity.compare import difference, error_difference, first_clause  # noqa: E402
 
 INDEFINITE = [[1.0, 2.0], [2.0, 1.0]]
+HERMITIAN = [[2, 0.5 + 0.3j], [0.5 - 0.3j, 3]]
+
+
+def upper_gradient(t):
+    x = t.tensor(HERMITIAN, requires_grad=True)
+    (t.linalg.cholesky(x, upper=True) * t.tensor([[1 + 1j, 2 - 1j], [0.3, 0.2 + 1j]])).sum().abs().backward()
+    return x.grad
 
 
 def small(t):
@@ -26,6 +33,7 @@ def int32(t, *values):
 AGREE = {
     "cholesky_ex: which minor": lambda t: tuple(t.linalg.cholesky_ex(t.tensor([[[1.0, 0.0], [0.0, 1.0]], INDEFINITE]))),
     "cholesky: the upper triangle alone": lambda t: t.linalg.cholesky(t.tensor([[4.0, 2.0], [9.0, 5.0]]), upper=True),
+    "cholesky: the gradient of upper, complex": upper_gradient,
     "inv_ex: singular": lambda t: t.linalg.inv_ex(t.stack([t.eye(2), t.zeros(2, 2)])).info,
     "solve_ex: singular": lambda t: tuple(t.linalg.solve_ex(t.zeros(2, 2), t.ones(2))),
     "solve_ex: codes are A's": lambda t: t.linalg.solve_ex(t.zeros(2, 1, 1), t.ones(3, 2, 1, 1)).info,

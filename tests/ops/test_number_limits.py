@@ -38,6 +38,8 @@ def test_numbers_to_fill_with_have_pytorchs_limits(dtype: str, number: Any):
 
 
 WITH_A_NUMBER = {
+    "add": lambda lib, x, n: lib.add(x, x, alpha=n),
+    "add_": lambda lib, x, n: x.add_(x, alpha=n),
     "addcmul": lambda lib, x, n: lib.addcmul(x, x, x, value=n),
     "addcmul_": lambda lib, x, n: x.addcmul_(x, x, value=n),
     "addcdiv": lambda lib, x, n: lib.addcdiv(x, x, x, value=n),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import math
 from types import ModuleType
 from typing import Any
 
@@ -13,6 +11,7 @@ from tdt._backend.waiting import gives_views, launch_waiting, refuse_program, ta
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import FLOATING, FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, REAL_NUMBERS
 from tdt._core.from_data import LARGEST
+from tdt._core.layout import result_type
 from tdt._core.methods import function_alias, method
 from tdt._core.old_arguments import accepts_old_order
 from tdt._core.sparse import SparseCOO
@@ -21,13 +20,13 @@ from tdt._kernels import complex_quotient
 from tdt._kernels import multiply as multiply_arrays
 from tdt._ops._common import Number, conj
 from tdt._ops._operators import arithmetic_operator
+from tdt._ops.elementwise._factors import check_range, scaled
 from tdt._ops.elementwise._front import binary_op, check_operands, ufunc2
 from tdt.autograd._dispatch import NO_ATTRIBUTES, apply, binary
 from tdt.autograd._in_place_methods import by_op
 from tdt.autograd._inplace import write
 from tdt.autograd._node_names import by_number, label
 from tdt.autograd._op import Op, finish, op
-from tdt.autograd._plan import integers
 from tdt.autograd._remembered import calls_one_op
 
 __all__ = [
@@ -37,17 +36,17 @@ __all__ = [
 
 
 def _plus(xp: ModuleType, x: Any, y: Any, *, alpha: Any) -> Any:
-    return x + (y if alpha.__class__ is int and alpha == 1 else _scaled(x, y, alpha))
+    return x + (y if alpha.__class__ is int and alpha == 1 else scaled(x, y, alpha))
 
 
 def _minus(xp: ModuleType, x: Any, y: Any, *, alpha: Any) -> Any:
-    return x - (y if alpha.__class__ is int and alpha == 1 else _scaled(x, y, alpha))
+    return x - (y if alpha.__class__ is int and alpha == 1 else scaled(x, y, alpha))
 
 
 @op(ufunc="add", lower=_plus, rounds_numbers=True, sparse_gradients=True)
 def _add(xp: ModuleType, x: Any, y: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     if alpha.__class__ is not int or alpha != 1:
-        y = _scaled(x, y, alpha)
+        y = scaled(x, y, alpha)
     if out is not None:
         return xp.add(x, y, out=out)
     return x + y
@@ -90,6 +89,7 @@ _sub_scaled.vjp("y")(lambda g, alpha: g * -alpha)
 _sub_scaled.fast_vjp("y")(lambda g, alpha: g * -alpha)
 
 
+HALF = 65504  # the largest number of float16
 EXACT = 1 << 24  # integers up to this are numbers of float32
 
 
@@ -117,7 +117,7 @@ def _refuse_bools(*types: Any) -> None:
 @op(dtypes=NUMBERS, check=_refuse_bools, ufunc="subtract", lower=_minus, rounds_numbers=True, sparse_gradients=True)
 def _sub(xp: ModuleType, x: Any, y: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     if alpha.__class__ is not int or alpha != 1:
-        y = _scaled(x, y, alpha)
+        y = scaled(x, y, alpha)
     return x - y if out is None else xp.subtract(x, y, out=out)
 
 
@@ -125,60 +125,6 @@ _sub.vjp("x")(lambda g: g)
 _sub.fast_vjp("x")(gives_views(lambda g: g))
 _sub.vjp("y")(lambda g, alpha: -g if alpha == 1 else g * -conj(alpha))
 _sub.fast_vjp("y")(lambda g, alpha: -g if alpha == 1 else g * -alpha.conjugate())
-
-
-def _scaled(x: Any, y: Any, alpha: Any) -> Any:
-    """alpha · y; RuntimeError where the result's dtype cannot hold alpha."""
-    dtype: Any = getattr(x, "dtype", getattr(y, "dtype", None))
-    kind = dtype.kind
-    if alpha.__class__ is float and kind == "f":
-        check_range(alpha, dtype)
-        return y * alpha
-    if isinstance(alpha, np.generic):
-        alpha = alpha.item()
-    check_factor("alpha", alpha, kind)
-    if kind == "b":
-        return y & bool(alpha)  # True * True would be a number
-    if isinstance(alpha, (int, float)):
-        check_range(alpha, dtype)
-    return y * wrapped(alpha, y)
-
-
-def check_factor(name: str, factor: Any, kind: str) -> None:
-    """RuntimeError for a factor that results of a kind, by NumPy's letter, cannot hold."""
-    if isinstance(factor, bool) and kind != "b":
-        raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
-    if isinstance(factor, (float, complex)) and kind in "biu":
-        raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
-    if isinstance(factor, complex) and kind != "c":
-        raise RuntimeError(f"For non-complex input tensors, argument {name} must not be a complex number.")
-
-
-# PyTorch's names of types in its message about numbers that they cannot hold.
-C_TYPES = {"int8": "int8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t", "float32": "float", "float64": "double",
-           "float16": "c10::Half", "bfloat16": "c10::BFloat16", "complex64": "c10::complex<float>"}  # fmt: skip
-
-
-@functools.cache
-def _limits(dtype: Any) -> tuple[float, float]:
-    """The least and the largest factor in a type."""
-    limits = np.iinfo(dtype) if dtype.kind in "iu" else _dtype.finfo(_dtype.of(dtype))
-    return -limits.max if dtype.kind == "u" else limits.min, limits.max
-
-
-def check_range(alpha: float, dtype: Any) -> None:
-    """RuntimeError for a factor beyond the numbers of a type; a negative one may be so large where the type has no sign."""
-    least, most = _limits(dtype)
-    if not least <= alpha <= most and abs(alpha) != math.inf and alpha == alpha:
-        name = C_TYPES.get(dtype.name, f"{dtype.name}_t")
-        raise RuntimeError(f"value cannot be converted to type {name} without overflow")
-
-
-def wrapped(number: Any, like: Any) -> Any:
-    """A Python integer reduced modulo 2^bits to the range of the array's integer type; any other number unchanged."""
-    if not isinstance(number, int) or getattr(like, "dtype", None) is None or like.dtype.kind not in "iu":
-        return number
-    return integers(like.dtype)[int(number)][()]
 
 
 @op(ufunc="multiply", lower=lambda xp, x, y: x * y, wide_scalars=("x", "y"), sparse_gradients=True)
@@ -397,26 +343,27 @@ def _share(ties: Any, loses: Any, number: Any = float) -> Any:
     return (number(1) - number(0.5) * ties) * ~loses
 
 
-def _with_factor(plain: Op, scaled: Op, out: Tensor | None, input: Any, other: Any, alpha: Number) -> Tensor:
-    """input ± alpha · other: by the op of one pass where that applies."""
+def _with_factor(plain: Op, one_pass: Op, input: Any, other: Any, alpha: Number) -> tuple[Op, dict[str, Number]]:
+    """The op of input ± alpha · other, of one pass where that applies, and its attributes."""
     if isinstance(alpha, np.generic):
         alpha = alpha.item()
-    if alpha.__class__ is int and -EXACT <= alpha <= EXACT:  # which all floating-point types but half precision hold
-        one_pass = _is_one_pass(input, other, float(alpha))
-        alpha = float(alpha) if one_pass else alpha
-    else:
-        one_pass = _is_one_pass(input, other, alpha)
-    return finish(scaled if one_pass else plain, out, input, other, alpha=alpha)
+    if isinstance(alpha, (int, float)) and abs(alpha) > HALF and (dtype := result_type(input, other)).is_floating_point:
+        check_range(alpha, dtype.np)  # half precision is computed in float32, which holds more
+    # An integer that all floating-point types but half precision hold is as good as its float.
+    number = float(alpha) if alpha.__class__ is int and -EXACT <= alpha <= EXACT else alpha
+    return (one_pass, {"alpha": number}) if _is_one_pass(input, other, number) else (plain, {"alpha": alpha})
 
 
 @calls_one_op
 def _sum_of_multiple(input: Any, other: Any, alpha: Number) -> Tensor:
-    return _with_factor(_add, _add_scaled, None, input, other, alpha)
+    record, factor = _with_factor(_add, _add_scaled, input, other, alpha)
+    return apply(record, (input, other), factor)
 
 
 @calls_one_op
 def _rest_of_multiple(input: Any, other: Any, alpha: Number) -> Tensor:
-    return _with_factor(_sub, _sub_scaled, None, input, other, alpha)
+    record, factor = _with_factor(_sub, _sub_scaled, input, other, alpha)
+    return apply(record, (input, other), factor)
 
 
 @method()
@@ -434,11 +381,10 @@ def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
     """
     if alpha.__class__ is int and alpha == 1:
         return binary(_add, input, other) if out is None else _add.into(out, input, other)
-    return (
-        _sum_of_multiple(input, other, alpha)
-        if out is None
-        else _with_factor(_add, _add_scaled, out, input, other, alpha)
-    )
+    if out is None:
+        return _sum_of_multiple(input, other, alpha)
+    record, factor = _with_factor(_add, _add_scaled, input, other, alpha)
+    return record.into(out, input, other, **factor)
 
 
 @method(aliases=("subtract",))
@@ -458,11 +404,10 @@ def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1, ou
     """
     if alpha.__class__ is int and alpha == 1:
         return binary(_sub, input, other) if out is None else _sub.into(out, input, other)
-    return (
-        _rest_of_multiple(input, other, alpha)
-        if out is None
-        else _with_factor(_sub, _sub_scaled, out, input, other, alpha)
-    )
+    if out is None:
+        return _rest_of_multiple(input, other, alpha)
+    record, factor = _with_factor(_sub, _sub_scaled, input, other, alpha)
+    return record.into(out, input, other, **factor)
 
 
 def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
@@ -483,7 +428,8 @@ def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     if other.__class__ is Tensor and alpha.__class__ is int and alpha == 1:
         out = binary(_sub, other, input)
     else:
-        out = apply(_sub, (other, input), {"alpha": alpha})
+        record, factor = _with_factor(_sub, _sub_scaled, other, input, alpha)
+        out = apply(record, (other, input), factor)
     return out if out._edge is None else label(out, f"RsubBackward{0 if isinstance(other, Tensor) else 1}")
 
 
@@ -590,7 +536,8 @@ def sub_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """In-place version of `sub`."""
     if alpha.__class__ is int and alpha == 1:
         return write(_sub, input, (other,), NO_ATTRIBUTES)
-    return write(_sub_scaled if _is_one_pass(input, other, alpha) else _sub, input, (other,), {"alpha": alpha})
+    record, factor = _with_factor(_sub, _sub_scaled, input, other, alpha)
+    return write(record, input, (other,), factor)
 
 
 @method()
@@ -599,7 +546,8 @@ def add_(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """In-place version of `add`."""
     if alpha.__class__ is int and alpha == 1:
         return write(_add, input, (other,), NO_ATTRIBUTES)
-    return write(_add_scaled if _is_one_pass(input, other, alpha) else _add, input, (other,), {"alpha": alpha})
+    record, factor = _with_factor(_add, _add_scaled, input, other, alpha)
+    return write(record, input, (other,), factor)
 
 
 @method(aliases=("divide_", "true_divide_"))

@@ -16,8 +16,8 @@ from tdt._core.tensor import Tensor, wrap
 from tdt._kernels._threads import MANY
 from tdt._ops._common import Number
 from tdt._ops._operators import arithmetic_operator, comparison_operator
+from tdt._ops.elementwise._factors import wrapped
 from tdt._ops.elementwise._front import binary_op, check_operands, ufunc, ufunc2, unary_op
-from tdt._ops.elementwise.arithmetic import wrapped
 from tdt.autograd._in_place_methods import by_op
 from tdt.autograd._op import op
 from tdt.autograd._op_table import OPS

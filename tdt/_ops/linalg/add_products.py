@@ -18,7 +18,7 @@ from tdt._core.methods import method
 from tdt._core.old_arguments import accepts_old_order
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import C_NAMES, Number, store_into
-from tdt._ops.elementwise.arithmetic import check_factor, check_range
+from tdt._ops.elementwise._factors import check_factor, check_range
 from tdt._ops.linalg.products import _matmul_flops, _matmul_shape, _same_type, bmm, matmul
 from tdt.autograd._arrays import unrecorded
 from tdt.autograd._autocast import autocast
