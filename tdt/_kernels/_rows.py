@@ -217,7 +217,7 @@ class RowFunction:
     def __call__(self, *operands: np.ndarray) -> Any:
         """The results for contiguous operands (*, n) or (*), the first of which has all rows: an array, or a tuple of them."""
         first = operands[0]
-        if first.size < THREADS.elementwise:
+        if first.size < THREADS.rows:
             return self.small(*operands)
         return self._on_threads(first, operands)
 

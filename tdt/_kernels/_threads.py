@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-# Elements of an elementwise function from which a second thread saves more than the dispatch costs.
-PARALLEL = 1 << 15
+# Elements from which a second thread saves more than the dispatch costs: of sums and other functions of rows, and of elementwise
+# functions, which take less time for an element.
+PARALLEL, PARALLEL_ELEMENTWISE = 1 << 15, 1 << 17
 # Those from which one looks how the arrays lie, as rows with gaps take NumPy longer.
 MANY = 1 << 13
 
@@ -16,16 +17,18 @@ class Threads:
 
     Attributes:
         count: of threads, the calling one included.
-        elementwise: the elements from which an elementwise function uses them; with one thread, more than an array can have.
+        elementwise, rows: the elements from which an elementwise function, or one of rows, uses them; with one thread, more
+            than an array can have.
     """
 
-    __slots__ = ("count", "elementwise")
+    __slots__ = ("count", "elementwise", "rows")
 
     def __init__(self, count: int):
         self.set(count)
 
     def set(self, count: int) -> None:
-        self.count, self.elementwise = count, PARALLEL if count > 1 else sys.maxsize
+        self.count = count
+        self.elementwise, self.rows = (PARALLEL_ELEMENTWISE, PARALLEL) if count > 1 else (sys.maxsize, sys.maxsize)
 
 
 def _default() -> int:

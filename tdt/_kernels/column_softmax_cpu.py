@@ -87,7 +87,7 @@ def _run(form: Form, rows: Callable, operands: tuple, dim: int) -> np.ndarray:
     arrays = list(map(contiguous, operands))
     if inner == 1:
         return rows(*[a.reshape(-1, n) for a in arrays], dim=1).reshape(shape)
-    if arrays[0].size < THREADS.elementwise:
+    if arrays[0].size < THREADS.rows:
         return form.at_once()(*[a.reshape(-1, n, inner) for a in arrays]).reshape(shape)
     out = np.empty(shape, np.float32)
     on_columns(form.kernel(), out.size // (n * inner), n, inner, *arrays, out)

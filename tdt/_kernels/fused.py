@@ -96,9 +96,9 @@ def fused(
         return None
     first, contiguous = results[0], np.empty(results[0].shape, np.bool_).strides
     size = int(np.prod(first.shape))
-    if size >= min(THREADS.elementwise, MANY):
+    if size >= min(THREADS.rows, MANY):
         plan = plan_of([*operands, *results])
-        if plan is not None and (size >= THREADS.elementwise or (plan.blocks >= MANY_ROWS and len(plan.head) > 1)):
+        if plan is not None and (size >= THREADS.rows or (plan.blocks >= MANY_ROWS and len(plan.head) > 1)):
             return _Threaded(code, plan, operands, results)
     each_contiguous = (
         all(s == n * each.dtype.itemsize for s, n in zip(each.strides, contiguous, strict=True))

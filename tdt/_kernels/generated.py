@@ -104,7 +104,7 @@ class Function:
 
     def is_small(self, size: int) -> bool:
         """Whether arrays of so many elements are computed on the calling thread."""
-        return size < THREADS.elementwise * (self.grain // GRAIN)
+        return size < THREADS.elementwise * (2 if self.grain > GRAIN else 1)
 
     def prepare(self, args: Sequence[Any]) -> tuple[Entry, bytes]:
         """As `_jit.Kernel.prepare`. args: dense arrays that lie alike, or 0-d ones; the last is written to."""

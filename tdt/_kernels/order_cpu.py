@@ -31,7 +31,7 @@ def sort(x: np.ndarray, descending: bool) -> tuple[np.ndarray, np.ndarray] | Non
     n, letter = x.shape[-1], x.dtype.char
     if n > MOST:
         return None
-    if x.size < THREADS.elementwise:
+    if x.size < THREADS.rows:
         return row_sort(letter * 2 + "q", letter, descending)(x)
     rows = math.prod(x.shape[:-1])
     values, indices = np.empty_like(x), np.empty(x.shape, np.int64)
@@ -91,7 +91,7 @@ def ranked(x: np.ndarray, m: int, mode: str, descending: bool = False) -> np.nda
     indices (*, m) of the m lowest elements, in order of index. descending: ranks are counted from the largest.
     """
     n, letter = x.shape[-1], x.dtype.char
-    if n <= MOST and x.size < THREADS.elementwise and mode != "lowest" and not descending:
+    if n <= MOST and x.size < THREADS.rows and mode != "lowest" and not descending:
         if mode == "kth":
             return row_function(mode, x.dtype)(x, np.int64(m))[1]
         return row_function(mode, x.dtype)(x)[1]

@@ -81,7 +81,7 @@ def batch_norm_eval(x: np.ndarray, mean: np.ndarray, var: np.ndarray, w: np.ndar
     """The op `batch_norm_eval`: the input normalised by statistics of its channels."""
     planes = x if x.ndim == 3 else x.reshape(*x.shape[:2], -1)
     numbers = mean, var, _ONE if w is None else w, _ZERO if b is None else b
-    if x.size >= THREADS.elementwise:
+    if x.size >= THREADS.rows:
         numbers = tuple(np.broadcast_to(v, x.shape[:2]) for v in numbers)
     half = x.dtype == BFLOAT16
     out = _evaluated(half)(planes.view(np.uint16) if half else planes, *numbers, eps)

@@ -27,7 +27,7 @@ def unfold(x: np.ndarray, out: Pair, *, kernel: Pair, stride: Pair, padding: Pai
     """The columns (N, C, KH, KW, OH, OW) of contiguous images; out: the number of windows, (OH, OW)."""
     columns, planes = np.empty((*x.shape[:2], *kernel, *out), x.dtype), x.shape[0] * x.shape[1]
     sizes = x.shape[2:], out, kernel, stride, padding, dilation
-    if columns.size < THREADS.elementwise:
+    if columns.size < THREADS.rows:
         _unfolding(MOVED[x.itemsize], planes, *sizes)(x, columns)
     else:
         _by_pool(_unfold(MOVED[x.itemsize]), planes, x, columns, sizes)
@@ -39,7 +39,7 @@ def prepared_unfold(
 ) -> Callable[[np.ndarray], np.ndarray] | None:
     """`unfold` as a function of contiguous images like x; None where several threads compute it."""
     shape, dtype = (*x.shape[:2], *kernel, *out), x.dtype
-    if math.prod(shape) >= THREADS.elementwise:
+    if math.prod(shape) >= THREADS.rows:
         return None
     run = _unfolding(MOVED[x.itemsize], x.shape[0] * x.shape[1], x.shape[2:], out, kernel, stride, padding, dilation)
 
@@ -55,7 +55,7 @@ def fold(cells: np.ndarray, size: Pair, *, kernel: Pair, stride: Pair, padding: 
     """The images (N, C, H, W) of contiguous columns (N, C, KH, KW, OH, OW); size: (H, W)."""
     count, channels, out = *cells.shape[:2], cells.shape[4:]
     images, sizes = np.empty((count, channels, *size), cells.dtype), (size, out, kernel, stride, padding, dilation)
-    if cells.size < THREADS.elementwise:
+    if cells.size < THREADS.rows:
         _folding(ADDED[cells.dtype.char], count * channels, *sizes)(images, cells)
     else:
         _by_pool(_fold(ADDED[cells.dtype.char]), count * channels, images, cells, sizes)

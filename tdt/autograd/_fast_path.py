@@ -68,7 +68,7 @@ class FastPath:
         record = state.fast_record
         if record is None and (not self.op.autocast or state.inference):
             record = state.uncast_record
-        if record is None or a.__class__ is not ndarray or a.size >= THREADS.elementwise:
+        if record is None or a.__class__ is not ndarray or a.size >= THREADS.rows:
             return None
         if not (a.flags.c_contiguous or (self.copies and a.ndim == 1)):
             if not (self.op.packed or (self.copies and is_descending(a.strides))) or not _kernels.has_gaps(a):
@@ -184,7 +184,7 @@ def takes(  # noqa: C901  (one frame: helper calls cost time)
                         )
                         and a.__class__ is ndarray
                         and a.flags.c_contiguous
-                        and a.size < THREADS.elementwise
+                        and a.size < THREADS.rows
                         and (target is None or takes_result(target, x))
                     ):
                         result = found[0](a)

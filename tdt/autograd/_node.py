@@ -513,7 +513,7 @@ def was_broadcast(a: Any, b: Any) -> bool:
 
 def sum_to(value: Any, shape: tuple[int, ...]) -> Any:
     """Sum `value` (array or tensor) over the axes along which `shape` was broadcast to it."""
-    if value.__class__ is ndarray and value.size < THREADS.elementwise and value.flags.c_contiguous:
+    if value.__class__ is ndarray and value.size < THREADS.rows and value.flags.c_contiguous:
         run = _SUMS.get(key := (value.dtype, value.shape, shape))
         if run is None and _SUM_COUNTS.often(key):
             if len(_SUMS) >= MOST_SUMS:

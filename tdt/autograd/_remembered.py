@@ -256,7 +256,7 @@ class _Call:
         if (op.variadic or op.random) and not hasattr(op.forward, "prepare"):
             return None
         large = not recorded and getattr(op.forward, "prepares_large", False)
-        if not large and not all(arrays[k].size < THREADS.elementwise for k in self.places):
+        if not large and not all(arrays[k].size < THREADS.rows for k in self.places):
             return None
         if self.plan.low is None or op.half:
             compute = self._computed(arrays, recorded)

@@ -124,7 +124,7 @@ def test_the_loss_uses_the_kernels(reduction, rows, monkeypatch):
             loss = lambda leaf, t=target, k=how: F.cross_entropy(leaf, tdt.tensor(t), reduction=reduction, **k)  # noqa: E731
             fast, reference = both_ways(loss, x)
             plain = x.ndim == 2 and how.keys() <= {"ignore_index"} and reduction != "none"
-            short = plain and x.size < tdt._kernels._threads.THREADS.elementwise
+            short = plain and x.size < tdt._kernels._threads.THREADS.rows
             name = "class_loss_cpu:mean_cross_entropy" if short else "class_loss_cpu:cross_entropy"
             assert called == [name, f"{name}_vjp"]
             for value, expected in zip(fast, reference, strict=True):

@@ -12,7 +12,7 @@ from tdt import _kernels
 from tdt._backend.layout import to_front, to_last
 from tdt._kernels import _pool
 from tdt._kernels._emit_loops import BLOCK, BUFFER
-from tdt._kernels._threads import PARALLEL
+from tdt._kernels._threads import PARALLEL, PARALLEL_ELEMENTWISE, THREADS
 from tdt._kernels.generated import Elementwise
 from tdt.autograd._op_table import OPS
 from tests.helpers import require_torch
@@ -116,6 +116,7 @@ def test_an_element_has_one_value_whatever_the_size_stride_place_and_number_of_t
         all_at_once = results(name, x, g)
         for threads in (2, 3):
             _pool.set_num_threads(threads)
+            THREADS.elementwise = PARALLEL  # so that arrays may be small
             assert all(map(same_bits, results(name, x, g), all_at_once))
     finally:
         _pool.set_num_threads(before)
@@ -176,13 +177,13 @@ def test_gelus_gradient_by_tanh_does_not_cancel_far_below_0():
 
 
 def test_a_large_result_written_in_place_or_into_out_is_the_same():
-    x = tdt.from_numpy(values(3 * PARALLEL))
+    x = tdt.from_numpy(values(3 * PARALLEL_ELEMENTWISE))
     expected_values = x.exp()
-    out = tdt.empty(3 * PARALLEL)
+    out = tdt.empty(3 * PARALLEL_ELEMENTWISE)
     assert tdt.exp(x, out=out) is out
     assert tdt.equal(out, expected_values)
     assert tdt.equal(x.clone().exp_(), expected_values)
-    strided = tdt.zeros(6 * PARALLEL)[::2]
+    strided = tdt.zeros(6 * PARALLEL_ELEMENTWISE)[::2]
     tdt.exp(x, out=strided)
     assert tdt.equal(strided, expected_values)
 
@@ -251,7 +252,7 @@ def test_conversions_round_to_the_nearest_once_and_keep_nan_and_infinity(dtype):
 @pytest.mark.parametrize("dtype", LOWER)
 @pytest.mark.parametrize("name", HALF_OPS)
 def test_half_precision_is_computed_in_float32_and_rounded_once(name, dtype):
-    for size in (5, 1000, 2 * PARALLEL + 3):
+    for size in (5, 1000, 2 * PARALLEL_ELEMENTWISE + 3):
         x, y = (tdt.from_numpy(a).to(dtype) for a in (values(size), values(size)[::-1].copy()))
         found, exact = HALF_OPS[name](x, y), HALF_OPS[name](x.float(), y.float())
         np.testing.assert_array_equal(words(found), words(exact.to(found.dtype)))

@@ -93,7 +93,7 @@ def test_bits_do_not_depend_on_the_number_of_threads():
 def called(monkeypatch):
     """The kernels that ran."""
     monkeypatch.setattr(THREADS, "count", 2)  # one thread takes the short way whatever the size
-    monkeypatch.setattr(THREADS, "elementwise", PARALLEL)
+    monkeypatch.setattr(THREADS, "rows", PARALLEL)
     return watch(monkeypatch, *[path for path in KERNELS if "softmax_cpu:" in path])
 
 

@@ -104,8 +104,13 @@ def _as_operand(number: int, x: Any) -> int:
 
 _where.vjp("x")(lambda g, condition: where(condition, g, 0))
 _where.vjp("y")(lambda g, condition: where(condition, 0, g))
-_where.fast_vjp("x")(lambda xp, g, condition: _backend.where(xp, condition, g, g.dtype.type(0)))
-_where.fast_vjp("y")(lambda xp, g, condition: _backend.where(xp, condition, g.dtype.type(0), g))
+_where.fast_vjp("x")(lambda xp, g, condition: _chosen(xp, condition, g, 0))
+_where.fast_vjp("y")(lambda xp, g, condition: _chosen(xp, condition, 0, g))
+
+
+def _chosen(xp: ModuleType, condition: Any, x: Any, y: Any) -> Any:
+    """The values of `where`, one of which may be a number. On the CPU by its generated code: NumPy branches at each element."""
+    return (_where.forward if xp is np else _where.forward.formula[0])(xp, condition, x, y)
 
 
 LARGE_CLAMP = 1 << 13  # integers that one pass of NumPy's `clip`, a loop of vectors, takes less time for than two
@@ -253,7 +258,7 @@ def _masked_fill(xp: ModuleType, x: Any, mask: Any, value: Any, *, out: Any = No
     if out is not None:
         xp.copyto(out, value, where=mask)
         return out
-    return xp.asarray(_backend.where(xp, mask, value, x), order="C")
+    return xp.asarray(_chosen(xp, mask, value.item() if xp is np else value, x), order="C")
 
 
 @_kernels.prepares(_masked_fill.forward)

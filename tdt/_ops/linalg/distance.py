@@ -329,7 +329,7 @@ def _euclidean(x1: Tensor, x2: Tensor) -> Tensor:
 
 
 def _are_small(*arrays: np.ndarray) -> bool:
-    return all(0 < a.size < THREADS.elementwise for a in arrays)
+    return all(0 < a.size < THREADS.rows for a in arrays)
 
 
 def _euclidean_of_arrays(x: np.ndarray, y: np.ndarray) -> np.ndarray:

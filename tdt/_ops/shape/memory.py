@@ -262,7 +262,7 @@ def _is_plain_part(x: Tensor) -> bool:
 
 def _copied(a: np.ndarray, b: Any) -> bool:
     """Whether `b` was copied to the array `a`: in the simplest cases, which take the least time."""
-    if b.__class__ is not np.ndarray or (a.size >= THREADS.elementwise and not b.flags.c_contiguous):
+    if b.__class__ is not np.ndarray or (a.size >= THREADS.rows and not b.flags.c_contiguous):
         return False
     if a.dtype is b.dtype and a.shape == b.shape:
         copy_to(a, b)

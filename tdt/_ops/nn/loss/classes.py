@@ -279,7 +279,7 @@ def _is_plain(x: Any, target: Any, weight: Any, reduction: str, smoothing: float
     """Whether a kernel can compute the reduced loss in one short call, unless a class is out of range."""
     if weight is not None or smoothing or x.ndim != 2 or reduction == "none":
         return False
-    return target.dtype == np.int64 and x.size < THREADS.elementwise and _MEAN.when((x,), {})
+    return target.dtype == np.int64 and x.size < THREADS.rows and _MEAN.when((x,), {})
 
 
 def _flat(xp: Any, target: Any) -> Any:

@@ -128,7 +128,7 @@ def prepared_loss(compute: Any, x: Any, y: Any, reduction: str, **attributes: An
     found = compute.ufunc_for((x, y), attributes)
     shape = check_broadcast(x.shape, y.shape)
     count = math.prod(shape)
-    if found is None or x.dtype.char not in "fd" or not 0 < count < min(PIECE, THREADS.elementwise):
+    if found is None or x.dtype.char not in "fd" or not 0 < count < min(PIECE, THREADS.rows):
         return None
     each = _with_numbers(found)
     if reduction == "none":
@@ -147,7 +147,7 @@ def prepared_slope(
 ) -> Callable[..., Any] | None:
     """A function of arrays such as g, x and y that gives the gradient by the formula `compute` of each pair, or None."""
     found = compute.ufunc_for((g, x, y), attributes)
-    if found is None or x.shape != y.shape or g.dtype.char not in "fd" or x.size >= THREADS.elementwise:
+    if found is None or x.shape != y.shape or g.dtype.char not in "fd" or x.size >= THREADS.rows:
         return None
     each, count = _with_numbers(found), g.dtype.type(max(x.size, 1))
     return (lambda g, x, y: each(g / count, x, y)) if reduction == "mean" else each
