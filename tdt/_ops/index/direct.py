@@ -17,6 +17,7 @@ from tdt.autograd._inplace import is_unrecorded
 PLAIN = {int, type(None)}
 MANY = 1 << 12  # elements that a kernel places in less time than NumPy
 INT64 = np.dtype(np.int64)
+UNPLACED = _dtype.float8_e8m0fnu.np  # the type to whose elements at places PyTorch does not write
 
 
 def picked_by(x: Tensor, key: Tensor) -> Tensor | None:
@@ -272,7 +273,7 @@ def _set_at(x: Tensor, key: Tensor, value: Any) -> bool:
     if value.__class__ is Tensor:
         v = value._a
         fits = v.shape == k.shape + a.shape[1:] if k.dtype == np.int64 else v.shape[1:] == a.shape[k.ndim :] and v.ndim
-        if not fits or value._st is x._st or not _is_source(value, x):
+        if not fits or value._st is x._st or a.dtype is UNPLACED or not _is_source(value, x):
             return False
         value = v
     elif not _fits(value, a):
@@ -291,7 +292,7 @@ def _set_in_two_steps(x: Tensor, key: tuple, value: Any) -> bool:
     if (steps := _two_steps(a.shape, key)) is None or any(k.__class__ is Tensor and k._st is x._st for k in key):
         return False
     if value.__class__ is Tensor:
-        if value._st is x._st or not _is_source(value, x):
+        if value._st is x._st or a.dtype is UNPLACED or not _is_source(value, x):
             return False
         value = value._a
         if steps[0] is None and value.size >= MANY and a.flags.c_contiguous:
