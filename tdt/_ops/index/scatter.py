@@ -435,17 +435,8 @@ def _(
 
 @_scatter_reduce.fast_vjp("x", "src")
 def _(
-    xp: ModuleType,
-    g: Any,
-    needs: Any,
-    x: Any,
-    index: Any,
-    src: Any,
-    out: Any,
-    dim: int,
-    reduce: str,
-    include_self: bool,
-) -> tuple:
+    xp: ModuleType, g: Any, needs: Any, x: Any, index: Any, src: Any, out: Any, dim: int, reduce: str, include_self: bool,
+) -> tuple:  # fmt: skip
     if reduce == "prod" or src.shape != index.shape or not x.ndim:
         on_tensors: Any = _scatter_reduce.rules["x"].function
         tensors = [wrap(a) for a in (x, index, src, out)]
@@ -485,17 +476,8 @@ def _shared(
 
 @_scatter_reduce.prepares_vjp("x", "src")
 def _(
-    xp: ModuleType,
-    g: Any,
-    needs: Any,
-    x: Any,
-    index: Any,
-    src: Any,
-    out: Any,
-    dim: int,
-    reduce: str,
-    include_self: bool,
-) -> Any:
+    xp: ModuleType, g: Any, needs: Any, x: Any, index: Any, src: Any, out: Any, dim: int, reduce: str, include_self: bool,
+) -> Any:  # fmt: skip
     if (
         reduce == "prod"
         or src.shape != index.shape
