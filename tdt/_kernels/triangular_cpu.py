@@ -25,15 +25,14 @@ KINDS = {"f": "float", "d": "double"}
 def solved(a: np.ndarray, b: np.ndarray, upper: bool, unitriangular: bool) -> np.ndarray:
     """X with a X = b, for matrices of one type with up to MOST_ROWS rows; the columns of X are in order in memory."""
     WATCH.lose()
-    columns: np.ndarray = _solver(b.dtype.char, upper, unitriangular)(a, b)
-    return columns.swapaxes(-1, -2)
+    columns = _solver(b.dtype.char, upper, unitriangular)(a, b)
+    return np.ascontiguousarray(columns).swapaxes(-1, -2)  # NumPy orders the batch as those of the operands
 
 
 def cholesky(x: np.ndarray) -> np.ndarray:
     """The lower factors of matrices with up to MOST_ROWS rows, computed in float64. Of one without, the first element is nan."""
     WATCH.lose()
-    factor: np.ndarray = _decomposer(x.dtype.char)(x)
-    return factor
+    return np.ascontiguousarray(_decomposer(x.dtype.char)(x))
 
 
 @functools.cache
