@@ -77,6 +77,7 @@ x.view(3, 1).expand(3, 2).contiguous(); x.unbind(); x.split(2); x.repeat(2, 2); 
 x[0].item(); bool(x[0]); float(x[0]); int(x[1]); x.type(); x.element_size(); x.untyped_storage().nbytes(); x.new_zeros(2)
 t.cat([x, x]); t.stack([x, x]); t.where(t.tensor([True, False, True]), x, x); x.index_select(0, t.tensor([1])); t.tensor(x)
 [x.__setitem__(0, 3.3), x][1]; [x.__setitem__(0, 500), x][1]; [x.__setitem__([1], -1e39), x][1]
+[x.__setitem__(t.tensor([0]), x[1:2].clone()), x][1]; [x.__setitem__([0, 1], x[1:].clone()), x][1]
 [x.__setitem__(slice(0, 2), t.tensor([7.0, 9.0])), x][1]; x.fill_(2.0); x.zero_()
 x.copy_(t.tensor([0.0, 600, -3])); t.zeros(3).copy_(x); x == x; x == 1; x != 2.0; x.isnan(); x.any(); x.requires_grad_()
 t.zeros(2, dtype=d); t.ones(2, dtype=d); t.full((2,), 3.0, dtype=d); t.eye(2, dtype=d); t.empty(0, dtype=d); t.full_like(x, 2)

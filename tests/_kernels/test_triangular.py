@@ -51,6 +51,12 @@ def test_cholesky_factors_are_those_of_numpy(dtype, rows):
     assert np.isnan(small_cholesky(x)[:, 0, 0]).tolist() == [True, True, False]
 
 
+def test_batches_are_in_order_whatever_that_of_the_operands():
+    x = np.ones((3, 2, 1, 1)).swapaxes(0, 1) * np.eye(2)
+    assert not x.flags.c_contiguous and small_cholesky(x).flags.c_contiguous
+    assert small_triangular(x, x, True, False).swapaxes(-1, -2).flags.c_contiguous
+
+
 def test_other_matrices_are_left_to_blas_and_lapack():
     large, complex_numbers = np.eye(17), np.eye(2, dtype="D")
     assert (
