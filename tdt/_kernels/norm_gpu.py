@@ -166,6 +166,40 @@ struct statistics {
         if (running_mean) running_mean[c] = (real)((double)running_mean[c] * (1 - momentum) + (double)mean[c] * momentum);
         if (running_var) running_var[c] = (real)((double)running_var[c] * (1 - momentum) + (double)var[c] * momentum);
     }
+    __device__ void put_joined(long long c, double sum, double squares, long long count, double eps, double momentum) const {
+        const real root = 1 / sqrt((real)(squares / (double)count) + (real)eps);
+        put(c, (real)sum, (real)squares, root, count, momentum);
+        if (batches && c == 0) ++*batches;
+    }
+};
+
+// What the blocks of a channel have found of its parts, two numbers each; `threads` of one block join them.
+struct found_in_parts {
+    const volatile real* all;
+    long long count, parts;
+    int threads;
+    __device__ double size(long long p) const { return (double)min(count - p * PART, (long long)PART); }
+    // Of mean and squared deviations (T. Chan, G. Golub, R. LeVeque, 1979): the thread's share of the values' sum, and, with
+    // their mean, of the squared deviations.
+    __device__ double sum(int thread) const {
+        double total = 0;
+        for (long long p = thread; p < parts; p += threads) total += (double)all[2 * p] * size(p);
+        return total;
+    }
+    __device__ double deviations(int thread, double mean) const {
+        double total = 0;
+        for (long long p = thread; p < parts; p += threads) {
+            const double apart = all[2 * p] - mean;
+            total += all[2 * p + 1] + apart * apart * size(p);
+        }
+        return total;
+    }
+    // Of two sums: the thread's share of the first ones, k = 0, or the second ones.
+    __device__ double sums(int thread, int k) const {
+        double total = 0;
+        for (long long p = thread; p < parts; p += threads) total += all[2 * p + k];
+        return total;
+    }
 };
 
 extern "C" __global__ void __launch_bounds__(1024) batch_norm(
@@ -188,8 +222,7 @@ extern "C" __global__ void __launch_bounds__(1024) batch_norm(
     }
 }
 
-// Mean and squared deviations of each part of the channels from `first` on; the last block of a channel joins them (T. Chan,
-// G. Golub, R. LeVeque, 1979).
+// Mean and squared deviations of each part of the channels from `first` on; the last block of a channel joins them.
 extern "C" __global__ void __launch_bounds__(1024) batch_statistics(
     const real* x, real* mean, real* rstd, real* var, real* running_mean, real* running_var, long long* batches, real* parts,
     unsigned int* tickets, sizes z, steps x_at, double eps, double momentum, long long first) {
@@ -205,21 +238,11 @@ extern "C" __global__ void __launch_bounds__(1024) batch_statistics(
     const real squares = block_sum(around.value());
     if (threadIdx.x == 0) own[2 * part] = sum, own[2 * part + 1] = squares;
     if (!is_last_of(tickets + c - first, (unsigned int)z.parts)) return;
-    const volatile real* all = own;
-    double total = 0, deviations = 0;
-    for (long long p = threadIdx.x; p < z.parts; p += blockDim.x)
-        total += (double)all[2 * p] * (double)min(z.count - p * PART, (long long)PART);
-    total = block_sum(total) / (double)z.count;
-    for (long long p = threadIdx.x; p < z.parts; p += blockDim.x) {
-        const double apart = all[2 * p] - total;
-        deviations += all[2 * p + 1] + apart * apart * (double)min(z.count - p * PART, (long long)PART);
-    }
-    deviations = block_sum(deviations);
-    if (threadIdx.x) return;
-    const real root = 1 / sqrt((real)(deviations / (double)z.count) + (real)eps);
+    const found_in_parts all = {own, z.count, z.parts, (int)blockDim.x};
+    const double total = block_sum(all.sum(threadIdx.x)) / (double)z.count;
+    const double deviations = block_sum(all.deviations(threadIdx.x, total));
     const statistics found = {mean, rstd, var, running_mean, running_var, batches};
-    found.put(c, (real)total, (real)deviations, root, z.count, momentum);
-    if (batches && c == 0) ++*batches;
+    if (threadIdx.x == 0) found.put_joined(c, total, deviations, z.count, eps, momentum);
 }
 
 extern "C" __global__ void __launch_bounds__(1024) batch_normalised(
@@ -272,11 +295,8 @@ extern "C" __global__ void __launch_bounds__(1024) batch_norm_sums(
     const real of_slopes = block_sum(slopes.value()), of_products = block_sum(products.value());
     if (threadIdx.x == 0) own[2 * part] = of_slopes, own[2 * part + 1] = of_products;
     if (!is_last_of(tickets + c - first, (unsigned int)z.parts)) return;
-    const volatile real* all = own;
-    double plain = 0, weighted = 0;
-    for (long long p = threadIdx.x; p < z.parts; p += blockDim.x) plain += all[2 * p], weighted += all[2 * p + 1];
-    plain = block_sum(plain);
-    weighted = block_sum(weighted);
+    const found_in_parts all = {own, z.count, z.parts, (int)blockDim.x};
+    const double plain = block_sum(all.sums(threadIdx.x, 0)), weighted = block_sum(all.sums(threadIdx.x, 1));
     if (threadIdx.x == 0) gw[c] = (real)weighted * rstd[c], gb[c] = (real)plain;
 }
 
@@ -287,7 +307,6 @@ extern "C" __global__ void __launch_bounds__(1024) batch_norm_slopes(
     const slope_of slope(c, w, mean, rstd, gw[c], gb[c], g_mean, g_rstd, z.count);
     EACH_OF_PART(gx[c * x_at.c + at] = slope(g[c * g_at.c + of_g], x[c * x_at.c + at]);)
 }
-
 """
 )
 

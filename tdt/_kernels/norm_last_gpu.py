@@ -90,31 +90,15 @@ extern "C" __global__ void __launch_bounds__(1024) batch_statistics_last(
         of_part[0] = middle[column], of_part[1] = sums.totals[column];
     }
     if (!is_last_of(tickets + blockIdx.x % here, (unsigned int)z.parts)) return;
-    const volatile real* all = own;
+    const auto found_of = [&](int column) -> found_in_parts {
+        return {own + 2 * column * z.parts, z.count, z.parts, LONGEST};
+    };
     __shared__ double total[COLUMNS];
-    joined.add_up(at.count, [&](int column, int thread) {
-        double sum = 0;
-        for (long long p = thread; p < z.parts; p += LONGEST)
-            sum += (double)all[2 * (column * z.parts + p)] * (double)min(z.count - p * PART, (long long)PART);
-        return sum;
-    });
+    joined.add_up(at.count, [&](int column, int thread) { return found_of(column).sum(thread); });
     EACH_COLUMN total[column] = joined.totals[column] / (double)z.count;
-    joined.add_up(at.count, [&](int column, int thread) {
-        double deviations = 0;
-        for (long long p = thread; p < z.parts; p += LONGEST) {
-            const volatile real* of_part = all + 2 * (column * z.parts + p);
-            const double apart = of_part[0] - total[column];
-            deviations += of_part[1] + apart * apart * (double)min(z.count - p * PART, (long long)PART);
-        }
-        return deviations;
-    });
+    joined.add_up(at.count, [&](int column, int thread) { return found_of(column).deviations(thread, total[column]); });
     const statistics found = {mean, rstd, var, running_mean, running_var, batches};
-    EACH_COLUMN {
-        const double deviations = joined.totals[column];
-        const real root = 1 / sqrt((real)(deviations / (double)z.count) + (real)eps);
-        found.put(at.c0 + column, (real)total[column], (real)deviations, root, z.count, momentum);
-        if (batches && at.c0 + column == 0) ++*batches;
-    }
+    EACH_COLUMN found.put_joined(at.c0 + column, total[column], joined.totals[column], z.count, eps, momentum);
 }
 
 extern "C" __global__ void __launch_bounds__(1024) batch_normalised_last(
@@ -150,12 +134,9 @@ extern "C" __global__ void __launch_bounds__(1024) batch_norm_sums_last(
     }
     if (!is_last_of(tickets + blockIdx.x % here, (unsigned int)z.parts)) return;
     __shared__ sums_of_columns<two<double>> joined;
-    const volatile real* all = own;
     joined.add_up(at.count, [&](int column, int thread) {
-        double plain = 0, weighted = 0;
-        for (long long p = thread; p < z.parts; p += LONGEST)
-            plain += all[2 * (column * z.parts + p)], weighted += all[2 * (column * z.parts + p) + 1];
-        return two<double>{plain, weighted};
+        const found_in_parts all = {own + 2 * column * z.parts, z.count, z.parts, LONGEST};
+        return two<double>{all.sums(thread, 0), all.sums(thread, 1)};
     });
     EACH_COLUMN {
         const long long c = at.c0 + column;

@@ -56,7 +56,7 @@ def _var(xp: ModuleType, x: Any, *, dim: AllDims = None, correction: float = 1, 
 @_var.vjp("x")
 def _(g: Tensor, x: Tensor, dim: AllDims, correction: float, keepdim: bool) -> Tensor:
     n = count(x.shape, dim)
-    free = n - correction
+    free = float(n - correction)
     centred = x - x.mean(dim, keepdim=True)
     scale = 2.0 / free if free > 0 else math.inf if n else math.nan
     return keep(g, dim, x.shape, keepdim) * scale * centred
@@ -69,7 +69,7 @@ _slope = _kernels.from_formula("var_gradient", lambda xp, g, x, mean, scale: g *
 @repeatable
 def _(xp: ModuleType, g: Any, x: Any, dim: AllDims, correction: float, keepdim: bool) -> Any:
     n = count(x.shape, dim)
-    free = n - correction
+    free = float(n - correction)
     mean = _mean.forward(xp, x, dim=dim, keepdim=True)
     scale = 2.0 / free if free > 0 else math.inf if n else math.nan
     g = keep(g, dim, x.shape, keepdim)
