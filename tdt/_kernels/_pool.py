@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 from collections.abc import Sequence
 from types import ModuleType
@@ -42,6 +43,12 @@ OPEN, LEFT, INSIDE, ASLEEP, FAILED, CLOSED = 0, 8, 16, 24, 32, 40
 ENTRY, WORDS, BLOCKS, PIECE, OTHERS = range(48, 53)  # the job
 READ, WRITE, GIVE_WAY, PIPE_OUT, PIPE_IN, BYTES = range(56, 62)  # addresses of C functions, the pipe, its bytes
 NEXT, LINE = 64, 8  # the next block of each range, a cache line for each
+
+# What machine code that has no kernel needs to use the pool (`_quick_elementwise`): the elements from which it does; addresses of
+# the lock, the state, the code of the caller's part and its words; how many threads.
+LIMIT, LOCK, STATE, LEAD, LEAD_WORDS, COUNT = range(6)
+SHARED = np.array([sys.maxsize, 0, 0, 0, 0, 1])
+LEAST_SHARED = 1 << 16  # elements that two threads compute sooner than one
 
 
 class State:
@@ -152,12 +159,31 @@ def _lead(code: Code, first: Value, last: Value, arguments: list[Value]) -> None
         state.wait(looks.get())
 
 
+class _Lock:
+    """A lock that machine code takes too: one of Python's C API. It is never freed."""
+
+    def __init__(self) -> None:
+        python = ctypes.pythonapi
+        python.PyThread_allocate_lock.restype = ctypes.c_void_p
+        self.address = python.PyThread_allocate_lock()
+        self._acquire, self._release = python.PyThread_acquire_lock, python.PyThread_release_lock
+        self._acquire.argtypes = ctypes.c_void_p, ctypes.c_int
+        self._release.argtypes, self._release.restype = (ctypes.c_void_p,), None
+
+    def acquire(self) -> bool:
+        """Take it if it is free; whether it was."""
+        return bool(self._acquire(self.address, 0))
+
+    def release(self) -> None:
+        self._release(self.address)
+
+
 class _Pool:
     """Threads, and the state that they share with whoever holds `busy`."""
 
     def __init__(self, threads: int):
         keep_blas_on_one_thread(np)
-        self.busy = threading.Lock()
+        self.busy = _Lock()
         self.threads = threads
         self.pipe = os.pipe()
         self.bytes = np.zeros(threads, np.uint8)
@@ -188,6 +214,19 @@ class _Pool:
             self.state[FAILED] = 0
             raise RuntimeError(f"kernel {kernel.name} raised an error, which a kernel must not do")
 
+    def share(self) -> None:
+        """Let machine code use the pool, or its calls stay on their thread if there is to be one."""
+        SHARED[LIMIT] = sys.maxsize
+        SHARED[LOCK:] = (
+            self.busy.address,
+            self.state.ctypes.data,
+            self.lead.address,
+            ctypes.cast(self.words, ctypes.c_void_p).value,
+            min(THREADS.count, self.threads + 1),
+        )
+        if SHARED[COUNT] > 1:
+            SHARED[LIMIT] = LEAST_SHARED
+
     def close(self) -> None:
         """Let the threads end. The pipe stays open: a thread that is about to read from it must not find another file."""
         self.state[CLOSED] = 1
@@ -195,6 +234,7 @@ class _Pool:
 
 
 _pool: _Pool | None = None
+_closed: list[_Pool] = []  # which calls of other threads of Python's may still work with
 _lock = threading.Lock()
 
 
@@ -202,6 +242,7 @@ def _after_fork() -> None:
     """Reset the state of a forked child: it has none of its parent's threads, and its locks may be locked."""
     global _pool, _lock
     _pool, _lock = None, threading.Lock()
+    SHARED[LIMIT] = sys.maxsize
 
 
 if hasattr(os, "register_at_fork"):
@@ -222,7 +263,7 @@ def parallel(kernel: Kernel, blocks: int, *args: Any, grain: int = 1) -> None:
     parts = min(THREADS.count, blocks // max(grain, 1))
     if parts > 1:
         pool = _running_pool()
-        if pool.busy.acquire(blocking=False):
+        if pool.busy.acquire():
             try:
                 pool.run(kernel, blocks, parts, args)
             finally:
@@ -244,7 +285,9 @@ def _running_pool() -> _Pool:
             if _pool is None or _pool.threads < THREADS.count - 1:
                 if _pool is not None:
                     _pool.close()
+                    _closed.append(_pool)
                 _pool = _Pool(THREADS.count - 1)
+                _pool.share()
             pool = _pool
     return pool
 
@@ -276,6 +319,8 @@ def set_num_threads(threads: int) -> None:
     if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
         raise RuntimeError(f"set_num_threads expects a positive integer, got {threads!r}")
     THREADS.set(threads)
+    if _pool is not None:
+        _pool.share()
     forget()  # calls that were found for arrays of one thread
     keep_blas_on_one_thread(np)
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tdt._backend.layout import in_order
-from tdt._kernels._addresses import ADDRESS
+from tdt._kernels import _pool
+from tdt._kernels._addresses import ADDRESS, address_of
 from tdt._kernels._builtin import CLASS
 from tdt._kernels._builtin_code import (
     ALIGNED,
@@ -22,11 +23,15 @@ from tdt._kernels._builtin_code import (
     linked_built_in,
 )
 from tdt._kernels._code import Value, Variable
+from tdt._kernels._emit_loops import BLOCK
+from tdt._kernels._pool import SHARED
 from tdt._kernels._quick import (
     ARRAY,
+    DATA,
     INPUTS,
     LOOP,
     MOST_OPERANDS,
+    NAMES,
     OPERANDS,
     QUICK,
     SIZE,
@@ -34,12 +39,17 @@ from tdt._kernels._quick import (
     ufunc_words,
 )
 
+ENTRY, POOL = (
+    DATA,
+    NAMES,
+)  # words of `self` that have another meaning here: the address of `ENTRY`, that of `_pool.SHARED`
+GRAIN = 4  # blocks that a thread should at least have
 RECORD = 2  # words of an operand: the address of its dtype, the bytes of an element
 MOST_DIMS = 8
 
 
 def quick_elementwise(
-    ufunc: Callable, loops: int, kinds: Sequence[np.dtype], otherwise: Callable | None = None
+    ufunc: Callable, loops: int, kinds: Sequence[np.dtype], entry: int, otherwise: Callable | None = None
 ) -> Callable:
     """The function that calls an elementwise ufunc with one result, for arrays that broadcast.
 
@@ -50,13 +60,14 @@ def quick_elementwise(
     Args:
         loops: the address of its `_emit_loops.LOOPS`.
         kinds: types of the operands, the result's at last.
+        entry: the address of its `ENTRY`, for the pool.
         otherwise: computes what the function does not take; None: the ufunc.
     """
     if len(kinds) > MOST_OPERANDS:
         return otherwise or ufunc
     ordered = _in_order(otherwise or ufunc, len(kinds) - 1)
     _alive.append(ordered)
-    words = [*ufunc_words(ordered, loops, 0), len(kinds) - 1, 0, kinds[-1].num, kinds[-1].itemsize]
+    words = [*ufunc_words(ordered, loops, entry), len(kinds) - 1, address_of(SHARED), kinds[-1].num, kinds[-1].itemsize]
     for kind in kinds:
         words += id(kind), kind.itemsize
     return linked_built_in("quick_elementwise", QUICK, _ElementwiseCall, words)
@@ -86,16 +97,20 @@ class _ElementwiseCall(UfuncCall):
         strides: of all operands along the result's dimensions; `order`: these dimensions, the outermost in memory first.
         counts, moves: how often each of the nested loops is run, and the operands' strides along it; `index`: its turn.
         addresses, steps, row_steps: arguments of `LOOPS`.
+        pool, shared: `_pool.SHARED`, and whether its lock was taken; `job`: words of `ENTRY`.
     """
 
     operands: Value  # how many there are, with the result
     loops: Value
+    pool: Value
+    shared: Variable
 
     def __init__(self) -> None:
         super().__init__()
         code = self.code
         self.inputs = self.word(INPUTS)
         self.addresses, self.steps, self.row_steps = (code.array("i64", MOST_OPERANDS) for _ in range(3))
+        self.job = code.array("i64", 1 + 2 * MOST_OPERANDS)
         self.shape, self.counts, self.index, self.order = (code.array("i64", MOST_DIMS) for _ in range(4))
         self.strides, self.moves = (code.array("i64", MOST_OPERANDS * MOST_DIMS) for _ in range(2))
         self.has_out = self.count == self.inputs + 1
@@ -122,9 +137,10 @@ class _ElementwiseCall(UfuncCall):
         self.leave_to_ufunc()
         out = self.result(n)
         self.operands = self.inputs + 1
+        self.loops, dense = code.cast(self.word(LOOP), "ptr"), self.alike.get() & self.plain.get()
+        self.take_pool(dense)
         self.begin_threads(self.total.get())
-        self.loops = code.cast(self.word(LOOP), "ptr")
-        code.choose(self.alike.get() & self.plain.get(), self.call_once, lambda: self.call_repeatedly(n))
+        code.choose(dense, self.call_once, lambda: self.call_repeatedly(n))
         self.end_threads()
         self.end(out)
 
@@ -264,13 +280,42 @@ class _ElementwiseCall(UfuncCall):
         numbers = [self.addresses, length, self.steps, code.value(rows, "i64"), self.row_steps]
         code.lines.append(f"  call void {self.loops.name}({', '.join(f'{each.kind} {each.name}' for each in numbers)})")
 
+    def take_pool(self, dense: Value) -> None:
+        """Take the pool's lock if there are many elements, in arrays that lie alike, and if it is free."""
+        code = self.code
+        self.shared, self.pool = code.variable("i1", code.value(0, "i1")), code.cast(self.word(POOL), "ptr")
+        with code.when(dense & (self.total.get() >= code.load("i64", self.pool, _pool.LIMIT))):
+            taken = code.function("PyThread_acquire_lock", "i32", self.shared_word(_pool.LOCK), code.value(0, "i32"))
+            self.shared.set(taken != 0)
+
+    def shared_word(self, place: int) -> Value:
+        """An address that code needs to use the pool."""
+        return self.code.load("ptr", self.pool, place)
+
     def call_once(self) -> None:
-        """All elements in one call."""
+        """All elements in one call, or by the pool's threads."""
         code = self.code
         with code.loop(0, self.inputs) as k:
             code.store(code.select(self.rank_of(self.array_at(k)) == 0, 0, self.size_of(k)), self.steps, k)
         code.store(self.word(SIZE), self.steps, self.inputs)
-        self.call(self.total.get())
+        code.choose(self.shared.get(), self.call_by_pool, lambda: self.call(self.total.get()))
+
+    def call_by_pool(self) -> None:
+        """A job of the pool's, as `_pool._Pool.run` has them, whose lock is then given back."""
+        code, total = self.code, self.total.get()
+        code.store(total, self.job)
+        with code.loop(0, self.operands) as k:
+            code.store(code.load("i64", self.addresses, k), self.job, 1 + k * 2)
+            code.store(code.load("i64", self.steps, k), self.job, 2 + k * 2)
+        state, blocks = self.shared_word(_pool.STATE), (total + (BLOCK - 1)) // BLOCK
+        parts = code.minimum(code.load("i64", self.pool, _pool.COUNT), blocks // GRAIN)
+        piece = code.maximum(blocks // (parts * _pool.SHARES), 1)
+        words = self.word(ENTRY), code.cast(self.job, "i64"), blocks, piece, parts - 1
+        for place, word in enumerate(words, _pool.ENTRY):
+            code.store(word, state, place)
+        lead, its_words = self.shared_word(_pool.LEAD), self.shared_word(_pool.LEAD_WORDS)
+        code.new("i64", f"call i64 {lead.name}(ptr {its_words.name}, i64 0, i64 {blocks.name})")
+        self.call_void("PyThread_release_lock", self.shared_word(_pool.LOCK))
 
     def call_repeatedly(self, n: Value) -> None:
         """A call for each run along the last two of the nested loops."""

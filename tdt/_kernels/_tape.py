@@ -321,7 +321,7 @@ class Tape:
         if not self._shared:
             return self._run(self._words, 0, len(self.launches)) == 0
         pool = _pool._running_pool()
-        if not pool.busy.acquire(blocking=False):
+        if not pool.busy.acquire():
             return self._run(self._words, 0, len(self.launches)) == 0
         try:
             if pool is not self._pool:

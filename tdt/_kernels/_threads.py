@@ -7,7 +7,7 @@ import sys
 
 # Elements from which a second thread saves more than the dispatch costs: of sums and other functions of rows, and of elementwise
 # functions, which take less time for an element.
-PARALLEL, PARALLEL_ELEMENTWISE = 1 << 15, 1 << 17
+PARALLEL, PARALLEL_ELEMENTWISE = 1 << 15, 1 << 18
 # Those from which one looks how the arrays lie, as rows with gaps take NumPy longer.
 MANY = 1 << 13
 

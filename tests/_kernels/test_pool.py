@@ -156,7 +156,7 @@ from tdt._kernels import _pool, enabled
 from tdt._kernels.generated import Elementwise
 add = Elementwise("add", lambda xp, a, b: a + b)
 _pool.set_num_threads(3)
-x = np.linspace(-3, 3, 200_000, dtype=np.float32)
+x = np.linspace(-3, 3, 2_000_000, dtype=np.float32)
 before = add((x, x))  # the parent's pool is running
 def child():
     assert _pool._pool is None

@@ -9,7 +9,7 @@ import pytest
 
 from tdt import _kernels
 from tdt._backend.layout import in_order
-from tdt._kernels import quick_arithmetic
+from tdt._kernels import _pool, quick_arithmetic
 
 pytestmark = pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
 
@@ -61,3 +61,32 @@ def test_what_machine_code_does_not_take_is_in_order_too():
         assert found.strides == expected.strides
     unaligned = np.frombuffer(b"\0" + numbers(6).tobytes(), "u1")[1:].view("f")
     np.testing.assert_array_equal(add(unaligned, unaligned), unaligned + unaligned, strict=True)
+
+
+@pytest.mark.parametrize("n", [1, 4095, 40_000, 100_003])
+def test_the_pool_computes_many_elements_unless_it_works_for_others(n):
+    add, a, b, before = (
+        quick_arithmetic("add", np.dtype("f")),
+        numbers(n),
+        numbers(n)[::-1].copy(),
+        _pool.get_num_threads(),
+    )
+    try:
+        _pool.set_num_threads(3)
+        pool = _pool._running_pool()
+        pool.share()
+        _pool.SHARED[_pool.LIMIT] = 16_384
+        pool.state[_pool.BLOCKS] = 0
+        assert pool.busy.acquire()
+        np.testing.assert_array_equal(add(a, b), a + b)
+        assert pool.state[_pool.BLOCKS] == 0
+        pool.busy.release()
+        np.testing.assert_array_equal(add(a, b), a + b)
+        assert pool.state[_pool.BLOCKS] == (-(-n // 4096) if n >= 16_384 else 0)
+        expected = a + b
+        assert add(a, b, a) is a
+        np.testing.assert_array_equal(a, expected)
+        assert pool.busy.acquire()  # it was given back
+        pool.busy.release()
+    finally:
+        _pool.set_num_threads(before)
