@@ -198,9 +198,12 @@ def folded(name: str, x: Any, axis: Any, keepdims: bool, dtype: Any = None, numb
 
 
 def _without_gaps(x: np.ndarray, fold: Callable[[np.ndarray], Any]) -> Any:
-    """`fold(x)`; of a copy where that is None and x has gaps, or is expanded."""
+    """`fold(x)`; of a copy where that is None and x has gaps, or is expanded, unless the copy takes much more memory than x."""
     found = fold(x)
-    return fold(contiguous_copy(x)) if found is None and has_gaps(x) else found
+    if found is not None or not has_gaps(x):
+        return found
+    spanned = sum([(n - 1) * abs(step) for n, step in zip(x.shape, x.strides, strict=True)])
+    return fold(contiguous_copy(x)) if x.nbytes <= MOST_REPEATED + spanned else None
 
 
 def has_gaps(x: np.ndarray) -> bool:
@@ -604,5 +607,6 @@ _expand, _view_wrapper, _finisher = lazy("_views:expand"), lazy("_views:view_wra
 _gatherer = lazy("_operands:gatherer")
 _triangular, _small_cholesky = lazy("triangular_cpu:solved"), lazy("triangular_cpu:cholesky")
 MOST_ROWS = 16  # of matrices for these two
+MOST_REPEATED = 1 << 28  # bytes of a copy of elements that share memory, more than they take
 _logsumexp_over = lazy("fold_cpu:logsumexp")
 _fold_over, _variance_over = lazy("fold_cpu:fold"), lazy("fold_cpu:variance")

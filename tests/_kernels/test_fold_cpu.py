@@ -243,3 +243,11 @@ def test_arrays_with_gaps_are_folded_as_their_copies(shape: tuple[int, int]):
             for _ in range(5):
                 found = function(view, dim=dim)
                 assert found.is_contiguous() and found.numpy().tobytes() == expected.numpy().tobytes()
+
+
+def test_many_repeated_elements_are_not_copied(monkeypatch):
+    x = np.broadcast_to(np.ones((1, 1), "f"), (3000, 50))
+    assert _kernels.folded("sum", x, (0, 1), False) == 150000
+    monkeypatch.setattr("tdt._kernels._arrays.MOST_REPEATED", 1000)
+    assert _kernels.folded("sum", x, (0, 1), False) is None and tdt.from_numpy(x).sum().item() == 150000
+    assert _kernels.folded("sum", np.ones((3000, 100), "f")[:, ::2], (0, 1), False) == 150000
