@@ -298,6 +298,7 @@ WITH_NUMPYS_NUMBER = [
     "x if x.__setitem__(1, np.uint8(7)) is None else 0", "t.where(x > 1, np.float32(0.5), 2)",
     "t.where(x > 1, np.int64(3), x)", "t.searchsorted(x[0], np.float64(1.5))", "t.bucketize(np.int64(2), x[0])",
     "t.isin(x, np.int32(2))", "t.nn.functional.max_pool1d(x, 2, np.int64(1))", "t.nn.LayerNorm(np.int64(4))(x)",
+    "t.autograd.grad(x.requires_grad_().var(0, correction=np.int64(0)).sum(), x)[0]",
 ]  # fmt: skip
 
 
