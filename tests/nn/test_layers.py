@@ -319,6 +319,7 @@ REFUSED = [
     lambda lib: lib.nn.Dropout(-1),
     lambda lib: lib.nn.functional.batch_norm(lib.ones(1, 3), None, None, training=True),
     lambda lib: lib.nn.functional.batch_norm(lib.ones(2, 3), lib.zeros(4), lib.zeros(4)),
+    lambda lib: lib.nn.functional.batch_norm(lib.ones(2, 3), lib.zeros(3), None, training=True),
     lambda lib: lib.nn.BatchNorm2d(3)(lib.ones(2, 3)),
     lambda lib: lib.nn.BatchNorm1d(3)(lib.ones(2, 3, 3, 3)),
     lambda lib: lib.nn.BatchNorm2d(3)(lib.ones(2, 4, 3, 3)),

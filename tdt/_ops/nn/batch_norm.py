@@ -258,7 +258,8 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
         eps: added to the variance.
     Shape: input (N, C, *); running_mean, running_var, weight and bias (C,); result as input.
     Raises:
-        ValueError: when a channel has a single value in training, or `eps` is negative, or 0 in training.
+        ValueError: when a channel has a single value in training, or one of the running statistics is missing there; when
+            `eps` is negative, or 0 in training.
         RuntimeError: when sizes or dtypes do not fit, or running statistics are missing without `training`.
         IndexError: when `input` has fewer than 2 dimensions.
     Source: Ioffe and Szegedy, "Batch Normalization: Accelerating Deep Network Training by Reducing Internal Covariate
@@ -280,6 +281,8 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
             return out
     if training and running_mean is None is running_var:
         return _by_batch_alone(input, weight, bias, eps)
+    if training and (running_mean is None or running_var is None):
+        raise ValueError("running_mean and running_var must either both be None or neither be None")
     if training and input._a.__class__ is not np.ndarray:
         counted = counted_batch_norm(input, running_mean, running_var, weight, bias, momentum, eps, None)
         if counted is not None:
