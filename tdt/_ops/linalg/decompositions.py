@@ -247,7 +247,9 @@ def qr(A: Tensor, mode: Literal["reduced", "complete", "r"] = "reduced") -> lina
 
 
 @op(dtypes=LAPACK, outputs=("L", "info"), node="LinalgCholeskyExBackward0", autocast="float32")
-def _cholesky(xp: ModuleType, x: Any) -> Any:
+def _cholesky(xp: ModuleType, x: Any, *, upper: bool = False) -> Any:
+    if upper:  # the triangle that is read; its gradient has no transpose, as the matrix is Hermitian
+        x = adjoint(x)
     if xp is np and x.size and (L := _lapack.cholesky(x)) is not None:
         return L, _lapack.codes(x)
     try:
@@ -311,7 +313,7 @@ def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = Fals
     tensor(2, dtype=tdt.int32)
     """
     check_matrix("linalg.cholesky", input, square=True)
-    L, info = _cholesky(input.mH if upper else input)  # reads the same triangle that it returns
+    L, info = _cholesky(input, upper=upper)
     if check_errors:
         check_info("linalg.cholesky_ex", info, NOT_POSITIVE)
     return return_type("linalg_cholesky_ex", CHOLESKY)(L.mH if upper else L, info)
@@ -340,6 +342,6 @@ def cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
 
 def _checked_cholesky(name: str, A: Tensor, upper: bool) -> Tensor:
     check_matrix(name, A, square=True)
-    L, info = _cholesky(A.mH if upper else A)
+    L, info = _cholesky(A, upper=upper)
     check_info(name, info, NOT_POSITIVE)
     return L.mH if upper else L
