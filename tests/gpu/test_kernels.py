@@ -145,6 +145,7 @@ def test_batch_norm_and_its_running_statistics(shape: tuple, last: bool, counted
     on_gpu, mean = in_format(tdt.tensor(x, device="cuda").float()), tdt.zeros(shape[1], device="cuda")
     calls = launched(counted, lambda: F.batch_norm(on_gpu, mean, mean.clone(), training=True))
     assert calls == ["elementwise_copy", "batch_norm"]
+    assert F.batch_norm(on_gpu, mean, mean + 1).stride() == on_gpu.stride()
 
 
 @pytest.mark.parametrize("insert", [1, 2, 3, (2, 4)])

@@ -24,6 +24,7 @@ from tdt._kernels import (
     float_images_of_channels,
     float_or_half_channels,
     float_rows,
+    from_formula,
     gpu_channels,
     gpu_kernel,
     kernel,
@@ -185,6 +186,12 @@ def input_grad(xp: Any, g: Any, x: Any, mean: Any, scale: Any, slope: Any, shift
     return gx
 
 
+_evaluation: Any = from_formula("batch_norm_eval", lambda xp, x, mean, scale: (x - mean) * scale, 3, ())[0]
+_shifted_evaluation: Any = from_formula(
+    "batch_norm_eval_with_bias", lambda xp, x, mean, scale, b: (x - mean) * scale + b, 4, ()
+)[0]
+
+
 @op(dtypes=FLOATING, promote=("x",), broadcasts=False, node="NativeBatchNormBackward0",
     kernels=(
         kernel("row_norm_cpu:batch_norm_eval", float_channels),
@@ -193,8 +200,12 @@ def input_grad(xp: Any, g: Any, x: Any, mean: Any, scale: Any, slope: Any, shift
 def _batch_norm_eval(xp, x, mean, var, w=None, b=None, *, eps):
     """`x` normalised by statistics of its channels."""
     rstd = 1 / xp.sqrt(var + x.dtype.type(eps))
+    scale = per_channel(rstd if w is None else rstd * w, x.ndim)
+    if xp is not np:  # CuPy's results are contiguous, whatever the order of x
+        values = x, per_channel(mean, x.ndim), scale
+        return _evaluation(xp, *values) if b is None else _shifted_evaluation(xp, *values, per_channel(b, x.ndim))
     out = x - per_channel(mean, x.ndim)
-    out *= per_channel(rstd if w is None else rstd * w, x.ndim)
+    out *= scale
     if b is not None:
         out += per_channel(b, x.ndim)
     return out
