@@ -146,3 +146,10 @@ def test_the_gradient_of_a_wider_number_that_is_added_in_place_has_its_type():
     x, y = tdt.ones((), dtype=tdt.float16, requires_grad=True), tdt.ones((), dtype=tdt.float64, requires_grad=True)
     x.clone().add_(y).backward()
     assert (x.grad.dtype, y.grad.dtype) == (tdt.float16, tdt.float64)
+
+
+@pytest.mark.parametrize("low", HALF)
+def test_the_gradient_of_a_mantissa_is_of_half_precision(low: str):
+    x = tdt.tensor([1.0, 3.0], dtype=getattr(tdt, low), requires_grad=True)
+    tdt.frexp(x)[0].sum().backward()
+    assert x.grad.dtype is x.dtype and x.grad.tolist() == [0.5, 0.25]

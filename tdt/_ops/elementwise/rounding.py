@@ -348,7 +348,7 @@ def _frexp(xp: ModuleType, x: Any) -> tuple[Any, Any]:
     return mantissa, exponent.astype(xp.int32)
 
 
-_frexp.vjp("x")(lambda g_mantissa, exponent: g_mantissa / 2.0**exponent)
+_frexp.vjp("x")(lambda g_mantissa, exponent: (g_mantissa / 2.0**exponent).to(g_mantissa.dtype))
 
 
 @method()
