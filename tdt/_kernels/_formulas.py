@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from tdt import _backend
+from tdt._backend.layout import in_order
 from tdt._backend.waiting import launch_waiting, refuse_program, stop_deferring
 from tdt._kernels._registry import SWITCHES, lazy
 from tdt._kernels._threads import MANY, THREADS
@@ -141,7 +142,10 @@ def from_formula(
             stop_deferring()
         if xp is not np:
             refuse_program()  # CuPy computes it
-        return _as_written(formula, writes_out, xp, args, named, out)
+        result = _as_written(formula, writes_out, xp, args, named, out)
+        if out is None and xp is not np and _backend.is_gpu(xp):
+            return in_order(xp, result, [*args[:count]])  # CuPy's results are contiguous
+        return result
 
     def function_for(operands: tuple, named: dict[str, Any]) -> tuple[Any, tuple | None, tuple] | None:
         """The `generated.Function` for arrays of these types and for these numbers; None if there is none.

@@ -146,6 +146,7 @@ def test_batch_norm_and_its_running_statistics(shape: tuple, last: bool, counted
     calls = launched(counted, lambda: F.batch_norm(on_gpu, mean, mean.clone(), training=True))
     assert calls == ["elementwise_copy", "batch_norm"]
     assert F.batch_norm(on_gpu, mean, mean + 1).stride() == on_gpu.stride()
+    assert F.gelu(on_gpu.double()).stride() == on_gpu.stride()  # which CuPy computes
 
 
 @pytest.mark.parametrize("insert", [1, 2, 3, (2, 4)])
