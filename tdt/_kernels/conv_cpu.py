@@ -25,7 +25,8 @@ import numpy as np
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._backend.windows import output_sizes
 from tdt._kernels._addresses import address_of
-from tdt._kernels._conv_loops import COLUMNS, ROWS, SCRATCH, SUMMED, gather, sum_windows
+from tdt._kernels._conv_loops import SCRATCH, SUMMED, gather, sum_windows
+from tdt._kernels._conv_pieces import piece_of_windows, pieces, rows_of_tiles
 from tdt._kernels._formulas import widen
 from tdt._kernels._launches import all_finite, copy_to, words_for
 from tdt._kernels._layout import COPY, bordered, contiguous, prepared_border, readable_behind
@@ -33,7 +34,7 @@ from tdt._kernels._panels import lined_up, panels, prepared_lines
 from tdt._kernels._phases import pixels, share_inside, three, used_cells, valid, windows
 from tdt._kernels._pool import get_num_threads, parallel, stays_on_caller
 from tdt._kernels._registry import prepares
-from tdt._kernels._tile import GRAIN, Shape, address, choose_for, choose_with_edge, edge, rates, same_columns
+from tdt._kernels._tile import GRAIN, Shape, address, choose_for, choose_with_edge, edge, rates
 from tdt._kernels._turn import MOST_APART, separator, turner
 
 FEW_WEIGHTS = 1 << 14  # numbers that are packed sooner by each piece than by a call of the kernel
@@ -45,10 +46,6 @@ NEAR_CHANNELS = 256  # of windows, so many of which stay in a level-one cache as
 CACHED, FEW_TARGETS, FEW_TARGETS_OF_GROUPS = 1 << 18, 512, 64
 # Floats of bordered images whose weight gradients are summed at a time, or twice as many as there are weights; least windows.
 CACHED_SUMMED, FEW_WINDOWS = 1 << 19, 256
-ITEMS = 8  # pieces of work that there should at least be
-SAMPLED = 16  # pieces whose targets decide how many rows a tile has
-PIECES = 2  # of a weight gradient's work for each thread, if there are several
-MANY_PIECES = 8  # of a result's work for each thread, from which on it counts little how many more some threads have
 PLAIN = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
 BORDERED = 0.75  # share of pairs of windows and cells inside of the image, below which cells have products of their own
 # Multiply-adds of a cell of the kernel, in all groups and in one, from which on it is worth a product of its own.
@@ -423,7 +420,7 @@ def _plan_of_threads(source: tuple, weight: tuple, numbers: tuple, groups: int, 
     lines = np.ascontiguousarray(table.lines.T if weights_last else table.lines)
     shape = choose_with_edge(columns)
     in_group, cells, channels = -(-columns // shape.columns), math.prod(kernel), columns * groups
-    items, *cut = _pieces(source[0], target, groups, in_group, shape, threads)
+    items, *cut = pieces(source[0], target, groups, in_group, shape, threads)
     weight_size = math.prod(weight)
     # Each piece packs a block where it uses it, or its panels, or all are packed before.
     lazy = table.whole and (cut[0] == 1 or cut[0] * weight_size <= FEW_WEIGHTS)
@@ -434,7 +431,7 @@ def _plan_of_threads(source: tuple, weight: tuple, numbers: tuple, groups: int, 
     separate = separator(cells, shape.width) if turned else 0
     runs = set(table.blocks[:, 2].tolist())
     form = {"places": True, "run": max(runs) if len(runs) == 1 and max(runs) <= SHORT_RUN else 0}
-    tiles = [shape._replace(rows=rows) for rows in _rows_of_tiles(table.phases, source[0], target, shape, *cut[4:6])]
+    tiles = [shape._replace(rows=rows) for rows in rows_of_tiles(table.phases, source[0], target, shape, *cut[4:6])]
     ends = [edge("rows", tile, columns, **form) for tile in tiles]
     functions = [(tile.rows, address("rows", tile, **form), end) for tile, (_, end) in zip(tiles, ends, strict=True)]
     phases = np.hstack((table.phases, functions))
@@ -465,61 +462,6 @@ def _padded(b: np.ndarray, groups: int, columns: int) -> np.ndarray:
     return bias
 
 
-def _pieces(count: int, size: tuple, groups: int, in_group: int, shape: Shape, threads: int) -> tuple:
-    """How many pieces of work `_gather` has in all; then what it takes: pieces of all lines, of a line, and of the columns of a
-    group; panels of a piece; lines of a piece, targets of a line; lines in all; depth, height and width of the result.
-
-    Which piece a target belongs to does not change its sum, so that several threads may have smaller ones.
-    """
-    depth, height, width = three(size, 1)
-    across = min(width, ROWS)
-    lines, along, most = count * depth * height, -(-width // across), max(1, ROWS // width)
-
-    def cut(down: int) -> tuple:
-        pieces = -(-lines // down) * along
-        together = max(1, min(COLUMNS // shape.columns, in_group * pieces * groups // ITEMS, in_group))
-        parts = -(-in_group // together)
-        return pieces * parts * groups, pieces, along, parts, together, down, across, lines, depth, height, width
-
-    def time(found: tuple) -> float:
-        """Of the thread with most pieces, by lines and panels; reading weights takes an eighth of the largest piece's time."""
-        return -(-found[0] // threads) * found[4] * (found[5] + most / 8)
-
-    largest = cut(most)
-    if threads == 1 or largest[0] >= MANY_PIECES * threads or largest[1] == 1:
-        return largest
-    numbers = range(-(-lines // most), -(-lines // max(1, most // 4)) + 1)
-    return min([cut(-(-lines // n)) for n in numbers], key=time)
-
-
-def _rows_of_tiles(phases: np.ndarray, count: int, size: tuple, shape: Shape, down: int, across: int) -> list[int]:
-    """For each phase the rows of the tile of such columns that computes its targets in a few pieces in the least time.
-
-    down, across: lines of a piece, and targets of each.
-    """
-    depth, height, width = three(size, 1)
-    line = np.arange(min(count * depth * height, SAMPLED * down))
-    left = np.arange(0, width, across)
-    tiles = [shape._replace(rows=rows) for rows in range(shape.rows, 0, -1)]
-    found = []
-    for phase in phases.tolist():
-        met = _met(line // height % depth, *phase[0:3]) & _met(line % height, *phase[4:7])
-        lines = np.bincount(line[met] // down)
-        first, step, most = phase[8:11]
-        begin, end = (
-            np.clip(-(-(bound - first) // step), 0, most) for bound in (left, np.minimum(left + across, width))
-        )
-        targets = np.outer(lines, end - begin)
-        found.append(min(tiles, key=lambda tile: tile.cycles * np.sum(-(-targets // tile.rows))).rows)
-    return found
-
-
-def _met(places: np.ndarray, first: int, step: int, count: int) -> np.ndarray:
-    """Which of the places, in one dimension, are of first, first + step, …, `count` of them."""
-    number, rest = np.divmod(places - first, step)
-    return (rest == 0) & (number >= 0) & (number < count)
-
-
 @functools.lru_cache(256)
 def _windows(x: tuple, y: tuple, image: tuple, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, groups: int,
              last: bool, pixels_together: bool, threads: int) -> tuple:  # fmt: skip
@@ -536,7 +478,7 @@ def _windows(x: tuple, y: tuple, image: tuple, kernel: tuple, stride: tuple, pad
     cells = math.prod(kernel)
     in_group = -(-columns // shape.columns)
     joined = kernel[-1] if dilation[-1] == 1 else 1
-    some, together, shape = _piece_of_windows(channels, joined, cells, groups, in_group, shape, threads)
+    some, together, shape = piece_of_windows(channels, joined, cells, groups, in_group, shape, threads)
     joined = joined if some == channels else 1
     window = three(kernel, 1)
     starts = _offsets(window, [n * s for n, s in zip(three(dilation, 1), steps, strict=True)])
@@ -573,42 +515,6 @@ def _ranges(size: tuple, result: tuple, kernel: tuple, stride: tuple, padding: t
         else:
             found.append((0, 0))
     return found
-
-
-def _piece_of_windows(channels: int, joined: int, cells: int, groups: int, in_group: int, shape: Shape,
-                      threads: int) -> tuple[int, int, Shape]:  # fmt: skip
-    """Channels and panels of a piece of a weight gradient's work, and its tile.
-
-    Which piece an element belongs to does not change its sum, so that bits do not depend on the number of threads.
-    """
-    together = min(in_group, max(1, COLUMNS // 2 // shape.columns))
-    while together > 1 and cells * shape.rows * together * shape.columns > SCRATCH:
-        together -= 1
-    most = max(1, min(channels, SCRATCH // (cells * together * shape.columns)))
-    while threads > 1 and groups * -(-channels // most) * -(-in_group // together) < PIECES * threads:
-        if most > 2 * shape.rows and cells * most >= 8 * shape.rows:  # else y is read again for few products
-            most = -(-most // 2)
-        elif together > 1:
-            together = -(-together // 2)
-        else:
-            break
-    count, parts = -(-channels // most), groups * -(-in_group // together)
-
-    def time(piece: tuple[int, Shape]) -> float:
-        some, tile = piece
-        if some == channels:
-            cycles = cells // joined * -(-channels * joined // tile.rows) * tile.cycles
-            return cycles * -(-parts // threads)
-        whole, rest = divmod(channels, some)
-        if threads > 1:  # of the thread that has most pieces
-            return cells * -(-some // tile.rows) * tile.cycles * -(-(whole + (rest > 0)) * parts // threads)
-        return cells * (whole * -(-some // tile.rows) + -(-rest // tile.rows)) * tile.cycles * parts
-
-    further = 2 * count if threads > 1 and count * parts < MANY_PIECES * threads else count
-    evenly = [-(-channels // n) for n in range(count, further + 1)]
-    tiles = same_columns(shape)
-    some, tile = min([(n, t) for t in tiles for n in (*evenly, max(1, most - most % t.rows))], key=time)
-    return some, together, tile
 
 
 def _offsets(counts: tuple, steps: list[int]) -> np.ndarray:
