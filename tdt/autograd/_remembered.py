@@ -238,7 +238,9 @@ class _Call:
                 generated = self.function is not None
             if self.function is None:
                 plain = op.direct is not None and not attributes
-                forward = op.forward.formula[0] if elementwise else op.forward  # for which no function is generated
+                # No function is generated for integers; half precision without kernels is computed by more than the formula.
+                of_integers = elementwise and all(arrays[k].dtype.kind in "biu" for k in self.places)
+                forward = op.forward.formula[0] if of_integers else op.forward
                 self.function = op.direct if plain else functools.partial(forward, np, **self.attributes)
                 self.numbers = self.tail
         elif by_shape and self.plan is not None:
