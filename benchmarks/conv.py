@@ -14,7 +14,7 @@ times as fast; with the vectors of both libraries limited to AVX2 (seeds 61208 a
 and 0.1 %, 1.68, where before some changes it had 4.9 % and 0.9 %, 1.66. On an Intel Xeon with AMX, as busy, of 900 passes
 (90215, 90216 and 90218) 4.1 % and 0.4 %, 1.59, where 1350 before some changes (90211 to 90213) had 6.9 % and 1.0 %, 1.52; with
 AVX2 (90217) 8.0 % and 0.7 %, 1.45. With both threads of an idle Zen 5, by the wall clock, of 509 passes (seeds 5, 4411 and
-90901) 8.1 % and 2.9 %, 1.56: weight gradients of strided 1 x 1 cells and of patches are shared unevenly.
+90901) 8.1 % and 2.9 %, 1.56: least are weight gradients of strided 1 x 1 cells and of patches.
 Why:
 
 - passes of less than 0.1 ms: the call. That of `autograd.grad` alone takes 50 µs, as long as all of PyTorch's small ones.
