@@ -14,6 +14,7 @@ from tdt._kernels._row_order import MOST, row_kth, row_median, row_mode, row_sor
 from tdt._kernels._threads import THREADS
 
 UNITS = 1 << 12  # elements that a block of the pool's work has at least
+SHORT = 16  # elements of a row up to which comparisons on one thread find a rank sooner than digits on several
 LONG = 4096  # elements of a row from which digits have 11 bits
 
 
@@ -91,7 +92,7 @@ def ranked(x: np.ndarray, m: int, mode: str, descending: bool = False) -> np.nda
     indices (*, m) of the m lowest elements, in order of index. descending: ranks are counted from the largest.
     """
     n, letter = x.shape[-1], x.dtype.char
-    if n <= MOST and x.size < THREADS.rows and mode != "lowest" and not descending:
+    if n <= MOST and (n <= SHORT or x.size < THREADS.rows) and mode != "lowest" and not descending:
         if mode == "kth":
             return row_function(mode, x.dtype)(x, np.int64(m))[1]
         return row_function(mode, x.dtype)(x)[1]
