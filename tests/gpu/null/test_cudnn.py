@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import cupy
 import pytest
@@ -50,6 +51,18 @@ def test_a_convolution_and_its_gradients_go_to_the_current_stream(nd: int, dtype
     assert out.dtype is dtype and x.grad.shape == x.shape and w.grad.dtype is dtype
 
 
+def assert_captured(stream: Any, step: Callable[[], object], plans: int) -> None:
+    """A capture of a step launches so many of cuDNN's plans, and waits for nothing."""
+    stream.begin_capture()
+    try:
+        with wheel.watch() as calls:
+            step()
+    finally:
+        stream.end_capture()
+    assert [call.name for call in calls].count(EXECUTE) == plans
+    assert {call.kind for call in calls} <= wheel.WORK | {"allocate"}
+
+
 @pytest.mark.parametrize("dtype", [tdt.float16, tdt.bfloat16])
 def test_attention_and_its_gradients_go_to_the_current_stream_and_are_captured(dtype: tdt.dtype):
     x = images(2, 9, 48, dtype=dtype)
@@ -65,14 +78,7 @@ def test_attention_and_its_gradients_go_to_the_current_stream_and_are_captured(d
                 step()
             assert [call.stream for call in calls if call.name == EXECUTE] == [stream.ptr] * 2
         assert {call.kind for call in calls} <= wheel.WORK | {"event"}
-        stream.begin_capture()
-        try:
-            with wheel.watch() as calls:
-                step()
-        finally:
-            stream.end_capture()
-    assert [call.name for call in calls].count(EXECUTE) == 2
-    assert {call.kind for call in calls} <= wheel.WORK | {"allocate"}
+        assert_captured(stream, step, 2)
 
 
 def test_convolutions_are_captured_after_one_call():
@@ -84,14 +90,7 @@ def test_convolutions_are_captured_after_one_call():
     with cupy.cuda.Stream(non_blocking=True) as stream:
         for _ in range(2):
             step()
-        stream.begin_capture()
-        try:
-            with wheel.watch() as calls:
-                step()
-        finally:
-            stream.end_capture()
-    assert [call.name for call in calls].count(EXECUTE) == 3
-    assert {call.kind for call in calls} <= wheel.WORK | {"allocate"}
+        assert_captured(stream, step, 3)
 
 
 @pytest.mark.parametrize("name", LAUNCHES_BY_CUDNN)
