@@ -14,7 +14,6 @@ import argparse
 import functools
 import itertools
 import math
-import statistics
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import Any
@@ -22,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import tdt
-from benchmarks.gpu_conv import CALLS, REPLAYS, milliseconds
+from benchmarks.gpu_conv import milliseconds, replayed
 from tdt import _backend
 from tdt._kernels import attention_gpu, cudnn_attention_gpu
 
@@ -62,18 +61,7 @@ def torch_milliseconds(x: Any, g: Any, dtype: str, causal: bool, gradients: bool
         for _ in range(3):
             call()
     torch.cuda.current_stream().wait_stream(stream)
-    graph, times = torch.cuda.CUDAGraph(), []
-    with torch.cuda.graph(graph):
-        for _ in range(CALLS):
-            call()
-    for _ in range(1 + REPLAYS):
-        began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        began.record()
-        graph.replay()
-        ended.record()
-        ended.synchronize()
-        times.append(began.elapsed_time(ended))
-    return statistics.median(times[1:]) / CALLS
+    return replayed(torch, call)
 
 
 def apart(found: list[Any], expected: list[Any]) -> float:

@@ -97,11 +97,15 @@ def torch_call(operation: int, x: Any, w: Any, y: Any, stride: int, padding: int
 
     for _ in range(3):
         result = call()
-    graph = torch.cuda.CUDAGraph()
+    return _backend.gpu().from_dlpack(result.contiguous()), replayed(torch, call)
+
+
+def replayed(torch: Any, call: Callable[[], object]) -> float:
+    """Milliseconds of a call of PyTorch's, by replays of a CUDA graph of CALLS of them."""
+    graph, times = torch.cuda.CUDAGraph(), []
     with torch.cuda.graph(graph):
         for _ in range(CALLS):
             call()
-    times = []
     for _ in range(1 + REPLAYS):
         began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         began.record()
@@ -109,7 +113,7 @@ def torch_call(operation: int, x: Any, w: Any, y: Any, stride: int, padding: int
         ended.record()
         ended.synchronize()
         times.append(began.elapsed_time(ended))
-    return _backend.gpu().from_dlpack(result.contiguous()), statistics.median(times[1:]) / CALLS
+    return statistics.median(times[1:]) / CALLS
 
 
 def contestants(
