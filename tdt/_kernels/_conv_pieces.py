@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from tdt._kernels._conv_loops import COLUMNS, ROWS, SCRATCH
@@ -11,6 +13,7 @@ from tdt._kernels._tile import Shape, same_columns
 ITEMS = 8  # pieces of work that there should at least be
 SAMPLED = 16  # pieces whose targets decide how many rows a tile has
 PIECES = 2  # of a weight gradient's work for each thread, if there are several
+PACKED = 8  # multiply-adds that take as long as to pack an element
 MANY_PIECES = 8  # of a result's work for each thread, from which on it counts little how many more some threads have
 
 
@@ -105,3 +108,29 @@ def piece_of_windows(channels: int, joined: int, cells: int, groups: int, in_gro
     tiles = same_columns(shape)
     some, tile = min([(n, t) for t in tiles for n in (*evenly, max(1, most - most % t.rows))], key=time)
     return some, together, tile
+
+
+def blocks_of_products(count: int, rows: int, tiles: int, most: int, tile_rows: int, threads: int,
+                       highest: int | None = None) -> tuple[int, int]:  # fmt: skip
+    """Rows of a block, `highest` at most, and its tiles of columns, `most` at most, for `count` products of so many of both.
+
+    Few blocks are cut further so that several threads have as much each. Which block an element belongs to does not change it.
+    """
+    down, across = -(-rows // (highest or rows)), -(-tiles // most)
+    further = 0 if count * down * across >= MANY_PIECES * threads else threads - 1
+    heights = {tile_rows * -(-rows // (n * tile_rows)) for n in range(down, down + further + 1)}
+    widths = {-(-tiles // n) for n in range(across, across + further + 1)}
+
+    def time(cut: tuple[int, int]) -> float:
+        """Of the thread with most, whose blocks follow each other; each packs its columns."""
+        block = np.outer(_parts(rows, cut[0]) + PACKED, np.tile(_parts(tiles, cut[1]), count)).reshape(-1)
+        ends = np.concatenate(([0], np.cumsum(block)))[len(block) * np.arange(threads + 1) // threads]
+        return float(np.diff(ends).max())
+
+    return min(itertools.product(*(sorted(sizes, reverse=True) for sizes in (heights, widths))), key=time)
+
+
+def _parts(whole: int, part: int) -> np.ndarray:
+    """The sizes of the parts of a whole."""
+    starts = np.arange(0, whole, part)
+    return np.minimum(part, whole - starts)

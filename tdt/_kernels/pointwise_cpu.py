@@ -14,17 +14,18 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import numpy as np
 
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._backend.windows import output_sizes
-from tdt._kernels import product
+from tdt._kernels import product, unfold_cpu
 from tdt._kernels._addresses import address_of
 from tdt._kernels._code import Code, Value, native
-from tdt._kernels._launches import copy_to, sum_of, watched_contiguous, words_for, zeros
+from tdt._kernels._conv_pieces import PACKED, blocks_of_products
+from tdt._kernels._launches import copy_to, sum_of, watched_contiguous, words_for
 from tdt._kernels._layout import prepared_transposition, transposed
 from tdt._kernels._native import vector_width
 from tdt._kernels._pack import packer
@@ -32,6 +33,7 @@ from tdt._kernels._pool import get_num_threads, parallel, stays_on_caller
 from tdt._kernels._registry import prepares
 from tdt._kernels._row_dots import BLOCK, FEW, products_of_few, sums_of_few
 from tdt._kernels._tile import Shape, address, call, choose, choose_for, rates
+from tdt._kernels.moves_cpu import copy_into
 
 DEPTH = 256  # products that are summed in registers
 COLUMNS = 192  # columns of a block: packed 196 KB, in a level-two cache; a multiple of every tile's
@@ -51,9 +53,8 @@ NEAR = 6144  # floats of shallow panels that stay in a level-one cache
 WASTE = 1.08  # columns of tiles for each pixel from which on samples share tiles
 JOINED = 36864  # floats of panels then, of the whole depth
 JOINED_ROWS = 96  # rows of a block then
-PACKED = 8  # multiply-adds that take as long as to pack an element
-# Pixels of all samples up to which transposed weights, from so many on, are packed as they are read, and not turned before.
-FEW_PIXELS, MANY_WEIGHTS = 256, 1 << 18
+# Pixels of all samples up to which they are turned, and the result, for transposed weights, from so many on, which are not.
+FEW_PIXELS, MANY_WEIGHTS = 512, 1 << 18
 TURNED = 1.1  # by how much the transposed weight gradient has to be faster, as it is turned
 GRAIN = 1 << 20  # multiply-adds that a thread should at least have
 PARTS = 4  # pieces that a weight gradient is cut into where that is possible
@@ -65,16 +66,17 @@ LARGE = 1 << 14  # multiply-adds from which on a kernel takes no longer than Num
 assert JOINED + JOINED_ROWS * COLUMNS // 2 + 16 <= DEPTH * COLUMNS  # panels, their last vector, and a block of rows fit
 
 # Words of `_products` and `_joined_products`: addresses of the tile, of a packer, of the offsets of a tile's rows of w; the
-# tile's size; rows, depth and columns of a sample's product; its blocks, and columns of each; rows computed at a time; samples.
+# tile's size; rows, depth and columns of a sample's product; its blocks of columns, and columns of each; rows computed at a time;
+# samples; rows of a block, and how many blocks have the same rows.
 PRODUCTS = ("tile", "pack", "table", "tile_rows", "tile_columns", "rows", "depth", "pixels", "blocks", "step", "together",
-            "count")  # fmt: skip
+            "count", "band", "in_band")  # fmt: skip
 # Words of `_products_in_place`: the tile that reads lines of x where they lie, and one for the pixels that are left.
 IN_PLACE = ("tile", "table", "tile_rows", "tile_columns", "rest_tile", "rest_table", "rest_rows", "pack", "rows", "depth",
-            "pixels", "blocks", "step", "far")  # fmt: skip
+            "pixels", "blocks", "step", "far", "band", "in_band")  # fmt: skip
 # Words of `_summed`: as above, and the address of offsets of samples of y; samples, of a part, and summed at a time; rows,
-# columns and depth of a sample's product; blocks of a part, and columns of each.
+# columns and depth of a sample's product; blocks of columns, and columns of each; as in PRODUCTS.
 SUMMED = ("tile", "pack", "table", "cells", "tile_rows", "tile_columns", "count", "chunk", "together", "rows", "columns",
-          "pixels", "blocks", "step")  # fmt: skip
+          "pixels", "blocks", "step", "band", "in_band")  # fmt: skip
 
 
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
@@ -91,7 +93,7 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
         rows = _of_windows(x, w.shape[2:], stride, size)
         flat = product(np, rows, to_last(w).reshape(out_channels, -1).T, b)
         return to_front(flat.reshape(shape[0], *size, out_channels))
-    images = _planes(x, stride, size)
+    images = _cells(x, w.shape[2:], stride, size)
     w = w.reshape(out_channels, -1)
     if images.shape[2] == 1:
         return product(np, images[:, :, 0], w.T, b).reshape(shape)
@@ -104,20 +106,28 @@ def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *
     kernel, channels, count = w.shape[2:], w.shape[1], y.shape[0]
     if size == ONE_PIXEL:
         return product(np, _row(y), _row(w), b).reshape(count, channels, 1, 1)
+    apart = kernel != ONE_CELL or y.shape[2:] != tuple(size)
     if output_is_channels_last(y, w):
-        covered = b is not None and _covered(y.shape[2:], kernel, stride, size)
-        bias = np.tile(b, math.prod(kernel)) if covered else None
+        covers = (y.shape[2] * stride[0], y.shape[3] * stride[1]) == tuple(size) and kernel == stride
+        bias = np.tile(b, math.prod(kernel)) if b is not None and covers else None
         flat = product(np, to_last(y).reshape(-1, len(w)), to_last(w).reshape(len(w), -1), bias)
-        b = None if covered else b
-        patches = flat.reshape(count, *y.shape[2:], *kernel, channels).transpose(0, 5, 1, 2, 3, 4)
+        b = None if covers else b
+        cells = flat.reshape(count, *y.shape[2:], *kernel, channels)
+        if apart:
+            cells = unfold_cpu.fold_pixels(cells, size, **_apart(kernel, stride))
+        out = to_front(cells.reshape(count, *size, channels))
     else:
         images, w = y.reshape(*y.shape[:2], -1), w.reshape(len(w), -1)
         if images.shape[2] == 1:
-            flat = product(np, images[:, :, 0], w)[:, :, None]
+            cells = product(np, images[:, :, 0], w)
         else:
-            flat = _images(w.T, images, None)
-        patches = flat.reshape(count, channels, *kernel, *y.shape[2:]).transpose(0, 1, 4, 5, 2, 3)
-    return _spread(patches, b, size, stride, output_is_channels_last(y, w))
+            cells = _images(w.T, images, None)
+        if apart:
+            cells = unfold_cpu.fold(
+                cells.reshape(count, channels, *kernel, *y.shape[2:]), size, **_apart(kernel, stride)
+            )
+        out = cells.reshape(count, channels, *size)
+    return out if b is None else np.add(out, b[:, None, None], out=out)
 
 
 def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,
@@ -130,7 +140,7 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
         rows = _of_windows(x, kernel, stride, size)
         flat = product(np, to_last(y).reshape(-1, out_channels).T, rows)
         return to_front(flat.reshape(out_channels, *kernel, x.shape[1]))
-    images = _planes(x, stride, size) if kernel == ONE_CELL else _patches(x, kernel, size)
+    images = _cells(x, kernel, stride, size)
     y = watched_contiguous(y.reshape(*y.shape[:2], -1))
     flat = product(np, y[:, :, 0].T, images[:, :, 0]) if y.shape[2] == 1 else _sums(y, images)
     return flat.reshape(out_channels, x.shape[1], *kernel)
@@ -138,21 +148,30 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
 
 def _of_windows(x: np.ndarray, kernel: tuple, stride: tuple, size: tuple) -> np.ndarray:
     """Channels-last (N, C, H, W) as (N · windows, cells of a window): pixels that windows lie on, or patches."""
-    return _pixels(x, stride, size) if kernel == ONE_CELL else _patches_last(x, kernel, size)
+    x = x[:, :, : size[0] * stride[0], : size[1] * stride[1]]  # an output padding adds pixels that no window lies on
+    if kernel == ONE_CELL:
+        parts = to_last(x[:, :, :: stride[0], :: stride[1]])
+    else:
+        parts = x.reshape(*x.shape[:2], size[0], kernel[0], size[1], kernel[1]).transpose(0, 2, 4, 3, 5, 1)
+    if not parts.flags.c_contiguous:
+        lines = np.empty(parts.shape, np.float32)
+        if not copy_into(lines, parts):
+            copy_to(lines, parts)
+        parts = lines
+    return parts.reshape(len(x) * math.prod(size), -1)
 
 
-def _patches(x: np.ndarray, kernel: tuple, size: tuple) -> np.ndarray:
-    """(N, C, H, W) as contiguous (N, cells of a patch, patches)."""
-    x = x[:, :, : size[0] * kernel[0], : size[1] * kernel[1]]
-    parts = x.reshape(*x.shape[:2], size[0], kernel[0], size[1], kernel[1]).transpose(0, 1, 3, 5, 2, 4)
-    return watched_contiguous(parts).reshape(x.shape[0], -1, math.prod(size))
+def _cells(x: np.ndarray, kernel: tuple, stride: tuple, size: tuple) -> np.ndarray:
+    """The pixels of (N, C, H, W) under the cells of each of `size` windows, contiguous (N, C · cells, windows)."""
+    x = watched_contiguous(x)
+    if kernel != ONE_CELL or x.shape[2:] != size:
+        x = unfold_cpu.unfold(x, size, **_apart(kernel, stride))
+    return x.reshape(len(x), -1, math.prod(size))
 
 
-def _patches_last(x: np.ndarray, kernel: tuple, size: tuple) -> np.ndarray:
-    """(N, C, H, W), channels-last, as (N · patches, cells of a patch)."""
-    x = x[:, :, : size[0] * kernel[0], : size[1] * kernel[1]]
-    parts = x.reshape(*x.shape[:2], size[0], kernel[0], size[1], kernel[1]).transpose(0, 2, 4, 3, 5, 1)
-    return watched_contiguous(parts).reshape(x.shape[0] * math.prod(size), -1)
+def _apart(kernel: tuple, stride: tuple) -> dict[str, tuple]:
+    """The settings of windows that do not overlap."""
+    return {"kernel": kernel, "stride": stride, "padding": (0, 0), "dilation": (1, 1)}
 
 
 def _row(x: np.ndarray) -> np.ndarray:
@@ -160,54 +179,15 @@ def _row(x: np.ndarray) -> np.ndarray:
     return x.reshape(x.shape[:2])
 
 
-def _planes(x: np.ndarray, stride: tuple, size: tuple) -> np.ndarray:
-    """The pixels of (N, C, H, W) that windows lie on as contiguous (N, C, pixels)."""
-    return watched_contiguous(_targets(x, stride, size)).reshape(*x.shape[:2], -1)
-
-
-def _pixels(x: np.ndarray, stride: tuple, size: tuple) -> np.ndarray:
-    """Those of channels-last (N, C, H, W) as contiguous (N · pixels, C)."""
-    return watched_contiguous(to_last(_targets(x, stride, size))).reshape(-1, x.shape[1])
-
-
-def _targets(x: np.ndarray, stride: tuple, size: tuple) -> np.ndarray:
-    """The pixels that windows of one cell lie on: an output padding adds some that none does."""
-    return x[:, :, : size[0] * stride[0] : stride[0], : size[1] * stride[1] : stride[1]]
-
-
-def _spread(patches: np.ndarray, b: np.ndarray | None, size: tuple, stride: tuple, last: bool) -> np.ndarray:
-    """Patches (N, C, rows, columns, KH, KW) where they lie in images of `size`, zeros elsewhere, plus b for each channel."""
-    count, channels, *windows, down, across = patches.shape
-    shape = count, channels, *size
-    covered = _covered(windows, (down, across), stride, size)
-    if covered and stride == (1, 1):
-        out = patches[:, :, :, :, 0, 0]
-    else:
-        ordered = (count, *size, channels) if last else shape
-        out = np.empty(ordered, np.float32) if covered else zeros(ordered)
-        out = to_front(out) if last else out
-        if covered and last:  # the cells of a row of a patch follow each other
-            rows = to_last(out).reshape(count, windows[0], down, windows[1], -1)
-            copy_to(rows, patches.transpose(0, 2, 4, 3, 5, 1).reshape(rows.shape))
-            return out if b is None else np.add(out, b[:, None, None], out=out)
-        for i in range(down):
-            for j in range(across):
-                cells = out[:, :, i :: stride[0], j :: stride[1]][:, :, : windows[0], : windows[1]]
-                copy_to(cells, patches[..., i, j])
-    return out if b is None else np.add(out, b[:, None, None], out=out)
-
-
-def _covered(windows: Sequence[int], kernel: tuple, stride: tuple, size: tuple) -> bool:
-    """Whether patches cover an image of `size`."""
-    return kernel == stride and (windows[0] * stride[0], windows[1] * stride[1]) == tuple(size)
-
-
 def _images(w: np.ndarray, x: np.ndarray, b: np.ndarray | None) -> np.ndarray:
     """w · x[n] for each sample of x (N, K, P), plus b for each row."""
     (count, depth, pixels), rows = x.shape, len(w)
-    if x.size * rows < LARGE or (not w.flags.c_contiguous and _reads_turned(count * pixels, w.size)):
+    if x.size * rows < LARGE:
         out = product(np, w, x)
         return out if b is None else np.add(out, b[:, None], out=out)
+    if not w.flags.c_contiguous and _reads_turned(count * pixels, w.size):
+        lines = transposed(x, depth, pixels).reshape(-1, depth)
+        return transposed(product(np, lines, w.T, b), pixels, rows).reshape(count, rows, pixels)
     x = watched_contiguous(x)
     if not w.flags.c_contiguous:  # w', whose rows are copied as they are read many times
         w = transposed(w.T[None], depth, rows) if w.T.flags.c_contiguous else watched_contiguous(w)
@@ -219,7 +199,7 @@ def _images(w: np.ndarray, x: np.ndarray, b: np.ndarray | None) -> np.ndarray:
 
 
 def _reads_turned(pixels: int, weights: int) -> bool:
-    """Whether for so many pixels of all samples transposed weights are read where they lie, and not turned before."""
+    """Whether for so many pixels of all samples these are turned, and not the transposed weights."""
     return pixels <= FEW_PIXELS and weights >= MANY_WEIGHTS
 
 
@@ -292,44 +272,42 @@ def _(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tu
     return sums and (lambda y, x: sums(y.reshape(rows), x.reshape(columns)).reshape(shape))
 
 
-@functools.lru_cache(256)
 def _plan(count: int, rows: int, depth: int, pixels: int, biased: bool) -> tuple:
     """The kernel of `_images`; how many blocks it computes, and a thread should at least have; its words."""
+    work = count * rows * depth * pixels
+    return _plan_of_threads(count, rows, depth, pixels, biased, max(1, min(get_num_threads(), work // GRAIN)))
+
+
+@functools.lru_cache(256)
+def _plan_of_threads(count: int, rows: int, depth: int, pixels: int, biased: bool, threads: int) -> tuple:
     if rows <= FEW and depth <= DEPTH and pixels >= BLOCK:
-        pieces = -(-pixels // BLOCK)
-        return (
-            products_of_few(rows, vector_width()),
-            count * pieces,
-            _grain(rows * depth * BLOCK),
-            words_for([depth, pixels, pieces], []),
-        )
+        pieces, words = -(-pixels // BLOCK), words_for([depth, pixels, -(-pixels // BLOCK)], [])
+        return products_of_few(rows, vector_width()), count * pieces, _grain(rows * depth * BLOCK), words
     shape, widest = _tile(rows, pixels), choose(COLUMNS)
     if _read_in_place(count, rows, depth, pixels, shape) and (
-        plan := _plan_in_place(count, rows, depth, pixels, biased)
+        plan := _plan_in_place(count, rows, depth, pixels, biased, threads)
     ):
         return plan
-    if count > 1 and -(-pixels // shape.columns) * shape.columns > WASTE * pixels and depth * widest.columns <= JOINED:
-        # Columns of a tile are pixels of several samples.
-        table = np.arange(widest.rows) * depth
-        step = widest.columns * (min(COLUMNS // 2, JOINED // depth) // widest.columns)
-        assert step, "the panels of one tile fit"
-        blocks = -(-count * pixels // step)
-        words = [address("rows", widest, by_row=biased), 0, address_of(table), widest.rows, widest.columns, rows, depth, pixels,
-                 0, step, JOINED_ROWS, count]  # fmt: skip
-        return (
-            _joined_products(widest.columns, widest.width),
-            blocks,
-            _grain(rows * depth * step),
-            words_for(words, [table]),
-        )
-    table = np.arange(shape.rows) * depth
-    shallow = depth <= SHALLOW
-    most = max(COLUMNS, NEAR // depth) if shallow else COLUMNS
-    step = shape.columns * max(1, min(most // shape.columns, -(-pixels // shape.columns)))
-    blocks = -(-pixels // step)
-    words = [address("rows", shape, by_row=biased), packer("lines", shape.columns, shape.width), address_of(table), shape.rows,
-             shape.columns, rows, depth, pixels, blocks, step, shape.rows if shallow else ROWS, count]  # fmt: skip
-    return _products(), count * blocks, _grain(rows * depth * min(step, pixels)), words_for(words, [table])
+    tiles = -(-pixels // shape.columns)
+    # Columns of a tile are pixels of several samples.
+    joins = count > 1 and tiles * shape.columns > WASTE * pixels and depth * widest.columns <= JOINED
+    if joins:
+        shape, tiles = widest, -(-count * pixels // widest.columns)
+        most, together = min(COLUMNS // 2, JOINED // depth) // shape.columns, JOINED_ROWS
+        assert most, "the panels of one tile fit"
+        kernel, pack = _joined_products(shape.columns, shape.width), 0
+    else:
+        shallow = depth <= SHALLOW
+        most = max(1, min((max(COLUMNS, NEAR // depth) if shallow else COLUMNS) // shape.columns, tiles))
+        together = shape.rows if shallow else ROWS
+        kernel, pack = _products(), packer("lines", shape.columns, shape.width)
+    samples = 1 if joins else count
+    band, each = blocks_of_products(samples, rows, tiles, most, shape.rows, threads)
+    blocks, step, table = -(-tiles // each), shape.columns * each, np.arange(shape.rows) * depth
+    words = [address("rows", shape, by_row=biased), pack, address_of(table), shape.rows, shape.columns, rows, depth, pixels,
+             blocks, step, together, count, band, samples * blocks]  # fmt: skip
+    grain = _grain(band * depth * min(step, count * pixels if joins else pixels))
+    return kernel, samples * blocks * -(-rows // band), grain, words_for(words, [table])
 
 
 def _read_in_place(count: int, rows: int, depth: int, pixels: int, shape: Shape) -> bool:
@@ -346,7 +324,7 @@ def _read_in_place(count: int, rows: int, depth: int, pixels: int, shape: Shape)
     return (rows <= FEW_TIMES or depth > SHALLOW) and count * depth * pixels <= CACHED
 
 
-def _plan_in_place(count: int, rows: int, depth: int, pixels: int, biased: bool) -> tuple | None:
+def _plan_in_place(count: int, rows: int, depth: int, pixels: int, biased: bool, threads: int) -> tuple | None:
     """As `_plan`, for x that is read where it lies; None if too many pixels are left beside whole tiles."""
     shape = choose_for(rows, COLUMNS) if rows < FEW_ROWS else choose(COLUMNS)
     whole, rest = divmod(pixels, shape.columns)
@@ -355,13 +333,16 @@ def _plan_in_place(count: int, rows: int, depth: int, pixels: int, biased: bool)
     if not whole or whole * shape.columns + -(-rest // narrow.columns) * narrow.columns > WASTE * pixels:
         return None
     tables = [np.arange(each.rows) * depth for each in (shape, narrow)]
-    step = shape.columns * max(1, min(COLUMNS // shape.columns, -(-pixels // shape.columns)))
-    blocks = -(-pixels // step)
+    tiles = -(-pixels // shape.columns)
+    most = max(1, min(COLUMNS // shape.columns, tiles))
+    band, each = blocks_of_products(count, rows, tiles, most, shape.rows, threads)
+    blocks, step = -(-tiles // each), shape.columns * each
     words = [address("rows", shape, panels=False, by_row=biased), address_of(tables[0]), shape.rows, shape.columns,
              address("rows", narrow, by_row=biased), address_of(tables[1]), narrow.rows,
              packer("lines", narrow.columns, narrow.width), rows, depth, pixels, blocks, step,
-             count * depth * pixels >= FAR]  # fmt: skip
-    return _products_in_place(), count * blocks, _grain(rows * depth * min(step, pixels)), words_for(words, tables)
+             count * depth * pixels >= FAR, band, count * blocks]  # fmt: skip
+    grain = _grain(band * depth * min(step, pixels))
+    return _products_in_place(), count * blocks * -(-rows // band), grain, words_for(words, tables)
 
 
 def _tile(rows: int, columns: int) -> Shape:
@@ -383,9 +364,9 @@ def _sums(y: np.ndarray, x: np.ndarray) -> np.ndarray:
         return sums_of_few(y, x) if rows <= columns else sums_of_few(x, y).T
     if _turned(rows, columns):
         return transposed(_sums(x, y), columns, rows).reshape(rows, columns)
-    chunks, blocks, grain, words = _plan_of_sums(count, rows, columns, pixels)
-    out = np.empty((chunks, rows, columns), np.float32)
-    parallel(_summed(), chunks * blocks, y, x, out, words, grain=grain)
+    parts, blocks, grain, words = _plan_of_sums(count, rows, columns, pixels)
+    out = np.empty((parts, rows, columns), np.float32)
+    parallel(_summed(), blocks, y, x, out, words, grain=grain)
     return sum_of(out)
 
 
@@ -394,13 +375,13 @@ def prepared_sums(y: tuple, x: tuple) -> Callable[[np.ndarray, np.ndarray], np.n
     (count, rows, pixels), columns = y, x[1]
     if math.prod(y) * columns < LARGE or min(rows, columns) <= FEW or _turned(rows, columns):
         return _sums
-    chunks, blocks, grain, words = _plan_of_sums(count, rows, columns, pixels)
-    if not stays_on_caller(chunks * blocks, grain):
+    parts, blocks, grain, words = _plan_of_sums(count, rows, columns, pixels)
+    if not stays_on_caller(blocks, grain):
         return None
-    run = _summed().with_last(chunks * blocks, words)
+    run = _summed().with_last(blocks, words)
 
     def compute(y: np.ndarray, x: np.ndarray) -> np.ndarray:
-        out = np.empty((chunks, rows, columns), np.float32)
+        out = np.empty((parts, rows, columns), np.float32)
         run(y, x, out)
         return sum_of(out)
 
@@ -421,36 +402,29 @@ def _time(rows: int, columns: int) -> float:
 
 
 def _plan_of_sums(count: int, rows: int, columns: int, pixels: int) -> tuple:
-    """Parts of the sum, blocks of each, and how many blocks a thread should at least have; words of `_summed`."""
-    return _plan_for_threads(count, rows, columns, pixels, get_num_threads())
+    """Parts of the sum, all its blocks, and how many of these a thread should at least have; words of `_summed`."""
+    work = count * rows * columns * pixels
+    return _plan_of_sums_for(count, rows, columns, pixels, max(1, min(get_num_threads(), work // GRAIN)))
 
 
 @functools.lru_cache(256)
-def _plan_for_threads(count: int, rows: int, columns: int, pixels: int, threads: int) -> tuple:
+def _plan_of_sums_for(count: int, rows: int, columns: int, pixels: int, threads: int) -> tuple:
     shape = _tile(rows, columns)
-    step, blocks, chunk = _cut(count, rows, columns, pixels, shape.columns, threads)
-    together = max(1, min(chunk, DEPTH // pixels))
+    high, wide = -(-rows // ROWS), -(-columns // shape.columns)
+    most = min(COLUMNS // shape.columns, max(4, -(-wide * high // PARTS)))
+    # The parts depend on shapes alone, as sums do on them.
+    chunks = max(1, min(count, PARTS // (high * -(-wide // most)), count * pixels // CHUNK))
+    chunk = -(-count // chunks)
+    parts = -(-count // chunk)
+    band, each = blocks_of_products(parts, rows, wide, most, shape.rows, threads, ROWS)
+    across, together = -(-wide // each), max(1, min(chunk, DEPTH // pixels))
     table, cells = np.arange(shape.rows) * pixels, np.arange(together) * (rows * pixels)
     words = [address("rows", shape), packer("columns", shape.columns, shape.width), address_of(table), address_of(cells),
-             shape.rows, shape.columns, count, chunk, together, rows, columns, pixels, blocks, step]  # fmt: skip
-    grain = -(-GRAIN * blocks // (chunk * pixels * rows * columns))
-    return -(-count // chunk), blocks, grain, words_for(words, [table, cells])
-
-
-def _cut(count: int, rows: int, columns: int, pixels: int, panel: int, threads: int) -> tuple[int, int, int]:
-    """Columns of a block of a weight gradient, how many blocks, and samples that a part of its sum is of.
-
-    The parts depend on shapes alone, as sums do on them; of blocks each thread has as many, if that is possible.
-    """
-    high, wide = -(-rows // ROWS), -(-columns // panel)
-    across = -(-wide // min(COLUMNS // panel, max(4, -(-wide * high // PARTS))))
-    chunks = max(1, min(count, PARTS // (high * across), count * pixels // CHUNK))
-    chunk = -(-count // chunks)
-    parts = high * -(-count // chunk)
-    if threads > 1:  # panels of the thread that has most
-        across = min(range(across, 2 * across), key=lambda n: -(-parts * n // threads) * -(-wide // n))
-    step = panel * -(-wide // across)
-    return step, high * -(-columns // step), chunk
+             shape.rows, shape.columns, count, chunk, together, rows, columns, pixels, across, shape.columns * each,
+             band, parts * across]  # fmt: skip
+    blocks = parts * across * -(-rows // band)
+    grain = -(-GRAIN * blocks // (count * pixels * rows * columns))
+    return parts, blocks, grain, words_for(words, [table, cells])
 
 
 def _scratch(code: Code) -> tuple[Value, Value]:
@@ -465,6 +439,12 @@ def _bias_at(code: Code, bias: Value, row: Value, ends: Value) -> Value:
     return code.select(ends & (bias != 0), bias + 4 * row, 0)
 
 
+def _block(code: Code, p: SimpleNamespace, number: Value) -> tuple[Value, Value, Value]:
+    """The number of a block among those with the same rows, its first row, and the one behind its last."""
+    band = number // p.in_band
+    return number - band * p.in_band, band * p.band, code.minimum((band + 1) * p.band, p.rows)
+
+
 @native("qqqqp")
 def _products(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
     """Blocks of `step` columns of the samples' products, `together` rows at a time."""
@@ -472,6 +452,7 @@ def _products(code: Code, first: Value, last: Value, arguments: list[Value]) -> 
     p = code.words(words, PRODUCTS)
     panels, zero = _scratch(code)
     with code.loop(first, last) as number:
+        number, top, bottom = _block(code, p, number)
         n = number // p.blocks
         start = (number - n * p.blocks) * p.step
         wide = code.minimum(p.pixels - start, p.step)
@@ -479,8 +460,8 @@ def _products(code: Code, first: Value, last: Value, arguments: list[Value]) -> 
             some = code.minimum(p.depth - k, DEPTH)
             call(code, p.pack, x + 4 * ((n * p.depth + k) * p.pixels + start), p.pixels, some, panels, 0, wide)
             begins, ends = code.cast(k == 0, "i64"), k + some == p.depth
-            with code.loop(0, p.rows, p.together) as low:
-                high = code.minimum(low + p.together, p.rows)
+            with code.loop(top, bottom, p.together) as low:
+                high = code.minimum(low + p.together, bottom)
                 block = out + 4 * (n * p.rows * p.pixels + start)
                 with code.loop(0, wide, p.tile_columns) as j:
                     here = code.minimum(wide - j, p.tile_columns)
@@ -497,6 +478,7 @@ def _products_in_place(code: Code, first: Value, last: Value, arguments: list[Va
     p = code.words(words, IN_PLACE)
     panels, zero = _scratch(code)
     with code.loop(first, last) as number:
+        number, top, bottom = _block(code, p, number)
         n = number // p.blocks
         start = (number - n * p.blocks) * p.step
         wide = code.minimum(p.pixels - start, p.step)
@@ -508,11 +490,12 @@ def _products_in_place(code: Code, first: Value, last: Value, arguments: list[Va
             lines = x + 4 * ((n * p.depth + k) * p.pixels + start)
 
             def rows(tile: Value, table: Value, step: Value, b: Value, j: Value, here: Value) -> None:
-                with code.loop(0, p.rows, step) as i:
+                with code.loop(top, bottom, step) as i:
                     with code.when(p.far != 0):
-                        _prefetch(code, b + 4 * p.tile_columns, p, (some * i // p.rows, some * (i + step) // p.rows))
+                        parts = [some * (row - top) // (bottom - top) for row in (i, i + step)]
+                        _prefetch(code, b + 4 * p.tile_columns, p, parts)
                     call(code, tile, w + 4 * (i * p.depth + k), table, zero, 1, some, b, p.pixels, block + 4 * (i * p.pixels + j),
-                         p.pixels, _bias_at(code, bias, i, ends), code.minimum(p.rows - i, step), here, begins)  # fmt: skip
+                         p.pixels, _bias_at(code, bias, i, ends), code.minimum(bottom - i, step), here, begins)  # fmt: skip
 
             with code.loop(0, whole, p.tile_columns) as j:
                 rows(p.tile, p.table, p.tile_rows, lines + 4 * j, j, p.tile_columns)
@@ -521,7 +504,7 @@ def _products_in_place(code: Code, first: Value, last: Value, arguments: list[Va
                 rows(p.rest_tile, p.rest_table, p.rest_rows, panels, whole, wide - whole)
 
 
-def _prefetch(code: Code, lines: Value, p: SimpleNamespace, part: tuple[Value, Value]) -> None:
+def _prefetch(code: Code, lines: Value, p: SimpleNamespace, part: list[Value]) -> None:
     """Load a part of the lines of the next tile into the caches while this one's are summed: they are far from each other."""
     with code.loop(part[0], part[1]) as k, code.loop(0, 4 * p.tile_columns, 64) as at:
         code.prefetch(lines + 4 * k * p.pixels + at)
@@ -536,12 +519,13 @@ def _joined_products(code: Code, first: Value, last: Value, arguments: list[Valu
     sums, all_columns = panels + 4 * p.depth * p.step, p.count * p.pixels
     runs = code.array("i64", 3 * columns)
     with code.loop(first, last) as number:
+        number, top, bottom = _block(code, p, number)
         start = number * p.step
         wide = code.minimum(all_columns - start, p.step)
         with code.loop(0, wide, columns) as j:
             _join(code, p, x, panels + 4 * j * p.depth, start + j, code.minimum(wide - j, columns), runs, width)
-        with code.loop(0, p.rows, p.together) as low:
-            high = code.minimum(low + p.together, p.rows)
+        with code.loop(top, bottom, p.together) as low:
+            high = code.minimum(low + p.together, bottom)
             with code.loop(0, wide, columns) as j:
                 here = code.minimum(wide - j, columns)
                 with code.loop(low, high, p.tile_rows) as i, code.loop(0, p.depth, DEPTH) as k:
@@ -594,13 +578,11 @@ def _summed(code: Code, first: Value, last: Value, arguments: list[Value]) -> No
     y, x, out, words = arguments
     p = code.words(words, SUMMED)
     panels, _ = _scratch(code)
-    across = (p.columns + p.step - 1) // p.step
     with code.loop(first, last) as number:
+        number, low, high = _block(code, p, number)
         part = number // p.blocks
-        block = number - part * p.blocks
-        low = block // across
-        left, low = (block - low * across) * p.step, low * ROWS
-        high, wide = code.minimum(low + ROWS, p.rows), code.minimum(p.columns - left, p.step)
+        left = (number - part * p.blocks) * p.step
+        wide = code.minimum(p.columns - left, p.step)
         begin, end = part * p.chunk, code.minimum((part + 1) * p.chunk, p.count)
         with code.loop(begin, end, p.together) as n:
             samples = code.minimum(end - n, p.together)

@@ -51,10 +51,12 @@ def prepared_unfold(
     return compute
 
 
-def fold(cells: np.ndarray, size: Pair, *, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair) -> np.ndarray:
-    """The images (N, C, H, W) of contiguous columns (N, C, KH, KW, OH, OW); size: (H, W)."""
+def fold(cells: np.ndarray, size: Pair, *, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair,
+         images: np.ndarray | None = None) -> np.ndarray:  # fmt: skip
+    """The images (N, C, H, W), in `images` if given, of contiguous columns (N, C, KH, KW, OH, OW); size: (H, W)."""
     count, channels, out = *cells.shape[:2], cells.shape[4:]
-    images, sizes = np.empty((count, channels, *size), cells.dtype), (size, out, kernel, stride, padding, dilation)
+    sizes = size, out, kernel, stride, padding, dilation
+    images = np.empty((count, channels, *size), cells.dtype) if images is None else images
     if cells.size < THREADS.rows:
         _folding(ADDED[cells.dtype.char], count * channels, *sizes)(images, cells)
     else:
@@ -62,12 +64,11 @@ def fold(cells: np.ndarray, size: Pair, *, kernel: Pair, stride: Pair, padding: 
     return images
 
 
-def fold_pixels(
-    cells: np.ndarray, size: Pair, *, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair
-) -> np.ndarray:
+def fold_pixels(cells: np.ndarray, size: Pair, *, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair,
+                images: np.ndarray | None = None) -> np.ndarray:  # fmt: skip
     """As `fold`, for channels-last images (N, H, W, C) of contiguous (N, OH, OW, KH, KW, C) in float32."""
     (count, *out), channels = cells.shape[:3], cells.shape[-1]
-    images = np.empty((count, *size, channels), np.float32)
+    images = np.empty((count, *size, channels), np.float32) if images is None else images
     pairs = size, out, kernel, stride, padding, dilation
     grain = max(1, UNITS * count // cells.size)
     parallel(_fold_pixels(), count, images, cells, *[n for pair in pairs for n in pair], channels, grain=grain)
@@ -97,8 +98,23 @@ def _unfold(code: Code, first: Value, last: Value, arguments: list[Value], kind:
     images, columns, *sizes = arguments
     with code.loop(first, last) as plane:
         image, cells = _plane(code, kind, plane, images, columns, sizes)
-        code.clear(cells, _columns(sizes) * SIZES[kind])
-        _each(code, sizes, lambda pixel, cell, count: code.store(code.load(kind, image, pixel, count), cells, cell))
+        reach = [
+            (out - 1) * step + (cells - 1) * apart
+            for out, cells, step, apart in zip(sizes[2:4], sizes[4:6], sizes[6:8], sizes[10:], strict=True)
+        ]
+        whole = (sizes[8] == 0) & (sizes[9] == 0) & (reach[0] < sizes[0]) & (reach[1] < sizes[1])
+        with code.when(~whole):
+            code.clear(cells, _columns(sizes) * SIZES[kind])
+
+        def copy(pixel: Value, cell: Value, count: int) -> None:
+            code.store(code.load(kind, image, pixel, count), cells, cell)
+
+        def copy_pairs(pixel: Value, cell: Value, count: int) -> None:
+            """Every other one of twice as many pixels."""
+            low, high = (code.load(kind, image, pixel + k, count) for k in (0, count))
+            code.store(code.shuffle(low, high, range(0, 2 * count, 2)), cells, cell)
+
+        _each(code, sizes, copy, copy_pairs)
 
 
 @native("pp" + "q" * 12)
@@ -154,10 +170,12 @@ def _plane(
     return code.at(kind, images, plane * sizes[0] * sizes[1]), code.at(kind, columns, plane * _columns(sizes))
 
 
-def _each(code: Code, sizes: list[Value], use: Callable[[Value, Value, int], None]) -> None:
+def _each(code: Code, sizes: list[Value], use: Callable[[Value, Value, int], None],
+          use_pairs: Callable[[Value, Value, int], None] | None = None) -> None:  # fmt: skip
     """Call `use(pixel, cell, count)` with the places of all pixels that windows cover and of their cells in the columns.
 
     count: of pixels that lie side by side, and so do their cells; 0 for one.
+    use_pairs: as `use`, where the cells are those of every other pixel, and as many pixels again may be read.
     """
     (height, width), (out_y, out_x), (rows, across) = sizes[:2], sizes[2:4], sizes[4:6]
     (step_y, step_x), (before_y, before_x), (apart_y, apart_x) = sizes[6:8], sizes[8:10], sizes[10:]
@@ -172,7 +190,14 @@ def _each(code: Code, sizes: list[Value], use: Callable[[Value, Value, int], Non
                 _side_by_side(code, begin, end, lambda x, count: use(pixels + x, cells + x, count))
 
             def apart(pixels: Value = pixels, cells: Value = cells) -> None:
-                with code.loop(begin, end) as x:
+                at = code.variable("i64", begin)
+                for count in WIDTHS if use_pairs else ():
+                    with code.when(step_x == 2):
+                        stop = code.minimum(end - (count - 1), (width - right - 2 * (count - 1)) // 2)
+                        with code.loop(at.get(), stop, count) as x:
+                            use_pairs(pixels + 2 * x, cells + x, count)
+                            at.set(x + count)
+                with code.loop(at.get(), end) as x:
                     use(pixels + x * step_x, cells + x, 0)
 
             code.choose(step_x == 1, side_by_side, apart)

@@ -10,6 +10,7 @@ import pytest
 
 from tdt._backend.layout import is_channels_last, to_front, to_last
 from tdt._kernels import KERNELS, _pool, pointwise_cpu, volume_cpu
+from tdt._kernels._conv_pieces import blocks_of_products
 from tdt._kernels._row_dots import FEW
 from tdt._kernels._tile import choose, choose_for
 from tdt._ops.nn import conv as portable
@@ -31,6 +32,8 @@ CASES = [
     (2, 20, 2, (33, 40), (1, 1), (1, 1)),
     (2, 20, 2, (32, 32), (1, 1), (1, 1)),
     (2, 20, 33, (32, 64), (1, 1), (1, 1)),
+    (2, 300, 520, (7, 7), (1, 1), (1, 1)),  # few pixels for many weights: rows are shared among threads, too
+    (1, 520, 300, (7, 7), (1, 1), (1, 1)),
 ]
 NAMES = "conv", "conv_input_grad", "conv_weight_grad"
 
@@ -68,15 +71,29 @@ def test_values_are_those_of_pytorch(case, last):
     assert [is_channels_last(a) for a in found[:2]] == [last and max(a.shape[2:]) > 1 for a in found[:2]]
 
 
-@pytest.mark.parametrize("case", [CASES[1], CASES[3], CASES[5]], ids=str)
-def test_bits_do_not_depend_on_the_number_of_threads(case, monkeypatch):
+@pytest.mark.parametrize("last", [False, True], ids=["contiguous", "channels-last"])
+@pytest.mark.parametrize("case", [*(CASES[k] for k in (1, 2, 3, 5, 6)), *CASES[-2:]], ids=str)
+def test_bits_do_not_depend_on_the_number_of_threads(case, last, monkeypatch):
     monkeypatch.setattr(pointwise_cpu, "GRAIN", 1)
     before, found = _pool.get_num_threads(), set()
     for threads in (1, 2, 3, 4):
         _pool.set_num_threads(threads)
-        found.add(b"".join(a.tobytes() for a in all_three(*problem(case, False))))
+        found.add(b"".join(a.tobytes() for a in all_three(*problem(case, last))))
     _pool.set_num_threads(before)
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@pytest.mark.parametrize(("count", "rows", "tiles", "most", "highest"), [(1, 2048, 7, 4, None), (1, 512, 4, 12, None),
+                         (3, 300, 5, 12, None), (1, 256, 8, 4, 192), (2, 512, 32, 12, 192)])  # fmt: skip
+def test_threads_share_few_blocks_of_products_evenly(count, rows, tiles, most, highest, threads):
+    height, width = blocks_of_products(count, rows, tiles, most, 6, threads, highest)
+    assert width <= most and (highest is None or height < highest + 6)
+    down, across = [min(height, rows - top) for top in range(0, rows, height)], range(0, tiles, width)
+    blocks = [high * min(width, tiles - left) for high in down for _ in range(count) for left in across]
+    shares = [blocks[len(blocks) * k // threads : len(blocks) * (k + 1) // threads] for k in range(threads)]
+    assert sum(blocks) == count * rows * tiles
+    assert max(map(sum, shares)) <= 1.25 * sum(blocks) / threads
 
 
 def test_an_input_gradient_adds_its_bias():
@@ -125,7 +142,7 @@ def test_images_that_are_read_where_they_lie_give_the_bits_of_packed_ones(case, 
     x, w, b, y, how = problem((*case, (1, 1), (1, 1)), False)
 
     def computed() -> list[np.ndarray]:
-        pointwise_cpu._plan.cache_clear()
+        pointwise_cpu._plan_of_threads.cache_clear()
         plain = pointwise_cpu.conv(x, w, b, **how), pointwise_cpu.conv(x, w, None, **how)
         return [*plain, pointwise_cpu.conv_input_grad(y, w, None, size=x.shape[2:], **how)]
 
@@ -133,7 +150,7 @@ def test_images_that_are_read_where_they_lie_give_the_bits_of_packed_ones(case, 
     monkeypatch.setattr(pointwise_cpu, "CACHED", 0)
     for value, expected in zip(computed(), in_place, strict=True):
         np.testing.assert_array_equal(value, expected)
-    pointwise_cpu._plan.cache_clear()
+    pointwise_cpu._plan_of_threads.cache_clear()
 
 
 def narrow_vectors(monkeypatch) -> None:
@@ -141,20 +158,20 @@ def narrow_vectors(monkeypatch) -> None:
     monkeypatch.setattr(pointwise_cpu, "vector_width", lambda: 8)
     for name, tile in (("choose", choose), ("choose_for", choose_for)):
         monkeypatch.setattr(pointwise_cpu, name, functools.partial(tile, width=8))
-    pointwise_cpu._plan.cache_clear()
+    pointwise_cpu._plan_of_threads.cache_clear()
 
 
 @pytest.mark.parametrize("out", [1, 2, 3, 5, 16], ids=str)
 def test_lines_in_one_set_of_a_cache_are_packed_for_vectors_of_eight_if_several_tiles_read_them(out, monkeypatch):
     x, w, b, _, how = problem((2, 20, out, (32, 32), (1, 1), (1, 1)), False)
-    pointwise_cpu._plan.cache_clear()
+    pointwise_cpu._plan_of_threads.cache_clear()
     expected = pointwise_cpu.conv(x, w, b, **how)
     narrow_vectors(monkeypatch)
     plan, found = pointwise_cpu._plan_in_place, []
     monkeypatch.setattr(pointwise_cpu, "_plan_in_place", lambda *shape: found.append(shape) or plan(*shape))
     np.testing.assert_array_equal(pointwise_cpu.conv(x, w, b, **how), expected)
     assert bool(found) == (out == 5), "one tile of rows reads each line once, and fewer rows are no tile"
-    pointwise_cpu._plan.cache_clear()
+    pointwise_cpu._plan_of_threads.cache_clear()
 
 
 @pytest.mark.parametrize("width", [8, None], ids=str)
@@ -167,7 +184,7 @@ def test_any_number_of_last_pixels_beside_whole_tiles_is_computed(out, width, mo
         found = pointwise_cpu.conv(x, w, b, **how)[0, :, 0]
         expected = w[:, :, 0, 0].astype(np.float64) @ x[0, :, 0] + b[:, None]
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
-    pointwise_cpu._plan.cache_clear()
+    pointwise_cpu._plan_of_threads.cache_clear()
 
 
 @pytest.mark.parametrize("size", [(32, 32), (49, 61), (7, 300)], ids=str)
@@ -178,11 +195,11 @@ def test_results_of_few_channels_have_the_bits_of_tiles(out, channels, size, mon
     x = at_the_end(x)
 
     def computed() -> list[np.ndarray]:
-        pointwise_cpu._plan.cache_clear()
+        pointwise_cpu._plan_of_threads.cache_clear()
         return [pointwise_cpu.conv(x, w, bias, **how) for bias in (b, None)]
 
     found = computed()
     monkeypatch.setattr(pointwise_cpu, "FEW", 0)
     for value, expected in zip(found, computed(), strict=True):
         np.testing.assert_array_equal(value, expected)
-    pointwise_cpu._plan.cache_clear()
+    pointwise_cpu._plan_of_threads.cache_clear()

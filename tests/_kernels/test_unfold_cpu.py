@@ -8,6 +8,7 @@ import pytest
 import tdt
 from tdt._kernels._threads import THREADS
 from tdt._ops.nn.fold import _FOLD, _UNFOLD, _col2im, _im2col
+from tests._kernels.guarded import at_the_end
 from tests.helpers import require_torch
 
 F = tdt.nn.functional
@@ -63,6 +64,16 @@ def test_wide_images_have_the_bits_of_portable_code_on_one_thread_and_several(st
         np.testing.assert_array_equal(_im2col.forward(np, x, **how), columns)
         np.testing.assert_array_equal(_col2im.forward(np, g, size=(33, 45), **how), image)
     tdt.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("kernel", "padding"), [(1, 0), (2, 0), (3, 1)])
+def test_every_other_pixel_of_rows_of_any_width_is_read_where_it_is(kernel, padding):
+    how = {"kernel": (1, kernel), "stride": (1, 2), "padding": (0, padding), "dilation": (1, 1)}
+    for width in range(kernel, 42):
+        x = at_the_end(np.random.default_rng(width).standard_normal((2, 3, width), np.float32))[:, None]
+        found = _im2col.forward(np, x, **how)
+        with tdt.backends.kernels(False):
+            np.testing.assert_array_equal(found, _im2col.forward(np, x, **how))
 
 
 @pytest.mark.parametrize("turned", [False, True])
