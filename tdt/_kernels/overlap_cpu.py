@@ -24,7 +24,6 @@ import numpy as np
 from tdt._backend.layout import output_is_channels_last, to_front
 from tdt._kernels import pointwise_cpu, product, unfold_cpu
 from tdt._kernels._conv_conditions import many_weights
-from tdt._kernels._launches import copy_to
 from tdt._kernels._layout import contiguous, transposed
 from tdt._kernels._pixels import channels_last
 from tdt._kernels.conv_cpu import PLAIN
@@ -55,7 +54,7 @@ def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *
         else:
             cells = pointwise_cpu.conv_input_grad(part, matrix[:, :, None, None], size=tuple(windows), **PLAIN)
         cells = cells.reshape(len(part), channels, *kernel, *windows)
-        copy_to(out[low : low + some], unfold_cpu.fold(cells, size, kernel=tuple(kernel), **how))
+        unfold_cpu.fold(cells, size, kernel=tuple(kernel), **how, images=out[low : low + some])
     return out if b is None else np.add(out, b[:, None, None], out=out)
 
 
@@ -68,5 +67,5 @@ def _of_pixels(y: np.ndarray, w: np.ndarray, b: np.ndarray | None, size: tuple, 
     for low in range(0, count, some):
         part = lines[low : low + some]
         cells = product(np, part.reshape(-1, rows), matrix).reshape(len(part), *windows, *kernel, channels)
-        copy_to(out[low : low + some], unfold_cpu.fold_pixels(cells, size, kernel=tuple(kernel), **how))
+        unfold_cpu.fold_pixels(cells, size, kernel=tuple(kernel), **how, images=out[low : low + some])
     return out if b is None else np.add(out, b, out=out)
