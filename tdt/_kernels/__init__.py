@@ -134,6 +134,7 @@ from tdt._kernels._formulas import (
     from_formula,
     narrow,
     rounding_numbers,
+    total_of,
     widen,
 )
 from tdt._kernels._gpu_conditions import (
@@ -345,6 +346,7 @@ __all__ = [
     "tiled_volumes",
     "tiled_windows",
     "total",
+    "total_of",
     "triangle",
     "variance",
     "view_wrapper",

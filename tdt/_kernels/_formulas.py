@@ -185,6 +185,24 @@ def _as_written(formula: Callable, writes_out: bool, xp: Any, args: tuple, named
     return out
 
 
+_total_of_formula = lazy("fused_fold:total_of_formula")
+
+
+def total_of(function: Any, *arrays: Any, **attributes: Any) -> Any:
+    """The sum of what `function`, made by `from_formula`, gives of the elements of float32 arrays, in one pass over memory.
+
+    It has the bits of `total`. None for small arrays, for those of several shapes or with gaps, and where no code computes it.
+    """
+    first = arrays[0]
+    if not SWITCHES.kernels or not all(
+        a.__class__ is np.ndarray and a.dtype == FLOAT32 and a.flags.c_contiguous and a.shape == first.shape
+        for a in arrays
+    ):
+        return None
+    run = _total_of_formula(function.formula[0], len(arrays), first.shape, tuple(attributes.items()))
+    return run and run(*arrays)
+
+
 def rounding_numbers(function: Any) -> Callable:
     """`function`, made by `from_formula`, of numbers that are rounded to the arrays' type."""
 

@@ -6,11 +6,13 @@ these values.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tdt._kernels import functions
 from tdt._kernels._broadcast import OUTER, plan_of
 from tdt._kernels._broadcast import Plan as Loop
 from tdt._kernels._code import Code, Value, native
@@ -19,7 +21,7 @@ from tdt._kernels._jit import address_of, entry_at
 from tdt._kernels._launches import watched_copy
 from tdt._kernels._pool import parallel
 from tdt._kernels._row_fold import SHORT
-from tdt._kernels.expression import Expression
+from tdt._kernels.expression import Expression, as_expression, as_number
 from tdt._kernels.fold_cpu import GRAIN, Plan, fold, letter_of, plan_for
 from tdt._kernels.fused import MANY_ROWS, Layout, code_of
 
@@ -85,6 +87,18 @@ def fused_fold(
         return None
     code = code_of(outputs, operands, results)
     return None if code is None else _FusedFold(code, loop, operands, results, folding, plan, stored)
+
+
+@functools.lru_cache(1000)
+def total_of_formula(
+    formula: Callable[..., Any], count: int, shape: tuple[int, ...], attributes: tuple[tuple[str, Any], ...]
+) -> Callable[..., Any] | None:
+    """The sum of what a formula gives of `count` contiguous float32 arrays of this shape; None as of `fused_fold`."""
+    inputs = [Expression("input", k) for k in range(count)]
+    layout = Layout.contiguous(np.broadcast_to(np.float32(0), shape))
+    folding = Folding("sum", layout, None, False, (), False)
+    output = as_expression(formula(functions, *inputs, **{name: as_number(value) for name, value in attributes}))
+    return fused_fold([output], [layout] * count, [layout], folding, False)
 
 
 class _FusedFold:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -133,3 +134,25 @@ def test_what_saves_nothing_is_not_fused():
     assert run(drawn((1000, 20), 0), 1, drawn((20,), 0)) is None  # and those of a broadcast operand
     assert run(drawn((200, 200), 0)[:, ::2], 1) is None  # with gaps
     assert run(drawn((100, 100), 0).astype(np.float64), 1) is None
+
+
+@pytest.mark.parametrize("count", [1000, FEW, 40_001, 300_007])
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "soft_margin_loss",
+                                  "binary_cross_entropy_with_logits"])  # fmt: skip
+def test_a_loss_has_the_bits_of_its_elements_folded(name, reduction, count, threads):
+    loss = getattr(tdt.nn.functional, name)
+    x, y = (tdt.from_numpy(drawn((count,), seed)) for seed in (0, 1))
+    elements = loss(x, y, reduction="none").sum()
+    expected = elements / count if reduction == "mean" else elements
+    assert loss(x, y, reduction=reduction).numpy().tobytes() == expected.numpy().tobytes()
+
+
+def test_a_large_loss_makes_no_array_of_its_elements():
+    x, y = (tdt.from_numpy(drawn((1 << 20,), seed)) for seed in (0, 1))
+    tdt.nn.functional.huber_loss(x, y, delta=0.5)  # compiles
+    tracemalloc.start()
+    tdt.nn.functional.huber_loss(x, y, delta=0.5)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < x.nbytes // 8

@@ -4,88 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from tdt import _backend
-from tdt._backend.waiting import repeatable
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.dtype import FLOATING
 from tdt._core.tensor import Tensor
-from tdt._kernels import from_formula, prepares, total
+from tdt._kernels import from_formula, prepares
 from tdt._ops.nn.loss._front import check_pair, reduced, reduction_of
 from tdt._ops.nn.loss.elements import (
     _pair_loss,
     each_gradient,
     prepared_loss,
     prepared_slope,
-    reduced_on_gpu,
+    reduced_loss,
     reduced_pair_shape,
-    reduced_sum,
-    share_of,
 )
 from tdt.autograd._autocast import autocast
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
+from tdt.autograd._op_table import OPS
 from tdt.autograd._remembered import calls_by_shape
-
-
-def _square(xp: Any, x: Any, y: Any) -> Any:
-    d = x - y
-    return d * d
-
-
-_squares = from_formula("mse_loss", _square, 2, ())[0]
-_squares_gradient = from_formula(
-    "mse_loss_gradient", lambda xp, g, x, y, count: (x - y) * (2 * (g / count)), 3, ("count",)
-)[0]
-
-
-@op(dtypes=FLOATING, shape=reduced_pair_shape, autocast="float32")
-@repeatable
-def _mse_loss(xp, x, y, *, reduction):
-    if xp is not np and (out := reduced_on_gpu(xp, _square, _squares, x, y, reduction)) is not None:
-        return out
-    d = x - y
-    if reduction == "none":
-        return d * d
-    flat = d.reshape(-1)
-    return reduced_sum(d, _backend.dot(flat, flat), reduction)
-
-
-@_mse_loss.vjp("x")
-def _(g, x, y, reduction):
-    d = x - y
-    return d * (2 * each_gradient(g, d.shape, reduction))
-
-
-@_mse_loss.vjp("y")
-def _(g, x, y, reduction):
-    d = y - x
-    return d * (2 * each_gradient(g, d.shape, reduction))
-
-
-def _mse_gradient(xp: Any, g: Any, x: Any, y: Any, reduction: str) -> Any:
-    """The gradient of x."""
-    if xp is not np:
-        shape = check_broadcast(x.shape, y.shape)
-        return _squares_gradient(xp, g, x, y, count=share_of(shape, reduction))
-    d = x - y
-    d *= 2 * each_gradient(g, d.shape, reduction)
-    return d
-
-
-_mse_loss.fast_vjp("x")(repeatable(_mse_gradient))
-
-
-@_mse_loss.fast_vjp("y")
-@repeatable
-def _(xp, g, x, y, reduction):
-    return _mse_gradient(xp, g, y, x, reduction)
 
 
 @calls_by_shape
 def _mse_of(input: Tensor, target: Tensor, reduction: str) -> Tensor:
-    return _mse_loss(input, target, reduction=reduction)
+    return OPS["mse_loss"](input, target, reduction=reduction)
 
 
 def _slope(xp: Any, d: Any, delta: Any) -> Any:
@@ -108,8 +49,7 @@ _huber_gradient = from_formula("huber_loss_gradient", _slope_times, 3, ("delta",
 
 @op(dtypes=FLOATING, shape=reduced_pair_shape, autocast="float32")
 def _huber_loss(xp, x, y, *, delta, reduction):
-    losses = xp.asarray(_huber(xp, x, y, delta=delta))
-    return losses if reduction == "none" else reduced_sum(losses, total(losses), reduction)
+    return reduced_loss(xp, _loss, _huber, x, y, reduction, delta=delta)
 
 
 @prepares(_huber_loss.forward)
@@ -187,7 +127,7 @@ def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, re
     if weight is None:
         return _mse_of(input, target, reduction)
     _check_weight(input, weight)
-    return _weighted(_mse_loss(input, target, reduction="none"), weight, reduction)
+    return _weighted(_mse_of(input, target, "none"), weight, reduction)
 
 
 @autocast("float32")

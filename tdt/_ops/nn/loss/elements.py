@@ -12,7 +12,18 @@ from tdt._backend.waiting import repeatable
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.dtype import FLOATING
 from tdt._core.tensor import Tensor
-from tdt._kernels import PIECE, chosen, folded, from_formula, gpu_alike, gpu_kernel, prepared_fold, prepares, total
+from tdt._kernels import (
+    PIECE,
+    chosen,
+    folded,
+    from_formula,
+    gpu_alike,
+    gpu_kernel,
+    prepared_fold,
+    prepares,
+    total,
+    total_of,
+)
 from tdt._kernels._threads import THREADS
 from tdt._ops.elementwise.math import _sigmoid
 from tdt.autograd._op import Op, op
@@ -30,22 +41,25 @@ def reduced_pair_shape(x: tuple, y: tuple, *, reduction: str, **how: Any) -> tup
 _FOLDED = (gpu_kernel("fold_gpu:fold_of", gpu_alike),)
 
 
-def reduced_on_gpu(xp: Any, formula: Callable[..., Any], compute: Any, x: Any, y: Any, reduction: str) -> Any:
-    """The loss of CuPy's arrays by a formula of each pair, which `compute` computes: in one launch where x and y lie alike.
-
-    None for reductions that no kernel computes.
-    """
-    if (
-        reduction != "none"
-        and (fast := chosen(_FOLDED, xp, x, y))
-        and (out := fast(reduction, formula, x, y)) is not None
-    ):
+def reduced_loss(
+    xp: Any, formula: Callable[..., Any], compute: Any, x: Any, y: Any, reduction: str, **attributes: Any
+) -> Any:
+    """The loss by a formula of each pair, which `compute` computes; of arrays that lie alike in one pass over memory."""
+    if reduction == "none":
+        return xp.asarray(compute(xp, x, y, **attributes))
+    if xp is np:
+        sum_ = total_of(compute, x, y, **attributes)
+        if sum_ is not None:
+            return _divided(sum_, x, reduction)
+    elif not attributes and (fast := chosen(_FOLDED, xp, x, y)) and (out := fast(reduction, formula, x, y)) is not None:
         return out
-    losses = xp.asarray(compute(xp, x, y))
-    return losses if reduction == "none" else folded(reduction, losses, None, False, None, losses.size)
+    losses = xp.asarray(compute(xp, x, y, **attributes))
+    if xp is not np and (out := folded(reduction, losses, None, False, None, losses.size)) is not None:
+        return out
+    return _divided(total(losses), losses, reduction)
 
 
-def reduced_sum(losses: Any, sum_: Any, reduction: str) -> Any:
+def _divided(sum_: Any, losses: Any, reduction: str) -> Any:
     """The sum of the losses, or their mean, which of nothing is NaN."""
     if reduction == "sum":
         return sum_
@@ -77,10 +91,7 @@ def _loss(
 
     @repeatable
     def forward(xp: Any, x: Any, y: Any, *, reduction: str) -> Any:
-        if xp is not np and (out := reduced_on_gpu(xp, formula, compute, x, y, reduction)) is not None:
-            return out
-        losses = xp.asarray(compute(xp, x, y))
-        return losses if reduction == "none" else reduced_sum(losses, total(losses), reduction)
+        return reduced_loss(xp, formula, compute, x, y, reduction)
 
     loss = op(forward, name=name, dtypes=FLOATING, shape=reduced_pair_shape, autocast="float32", node=node)
     for operand, (rule, slope) in rules.items():
@@ -157,6 +168,13 @@ def _with_numbers(found: tuple) -> Callable[..., Any]:
     """The ufunc that `ufunc_for` has found, which gets its numbers behind the arrays."""
     ufunc, _, numbers = found
     return (lambda *arrays: ufunc(*arrays, *numbers)) if numbers else ufunc
+
+
+_loss(
+    "mse_loss", lambda xp, x, y: (x - y) * (x - y), "MseLossBackward0",
+    x=(lambda g, x, y: (x - y) * (2 * g), lambda xp, g, x, y: (x - y) * (2 * g)),
+    y=(lambda g, x, y: (y - x) * (2 * g), lambda xp, g, x, y: (y - x) * (2 * g)),
+)  # fmt: skip
 
 
 def _soft_margin_rule(g: Tensor, x: Tensor, y: Tensor) -> Tensor:
