@@ -17,6 +17,8 @@ from tdt._core.sparse import SparseCOO
 from tdt._core.storage import own_bytes
 from tdt._core.tensor import LEAF, Storage, Tensor, alias
 
+NUMBERS = {np.dtype(kind) for kind in "fdl?"}  # types whose elements NumPy gives as Python's numbers
+
 
 @method()
 def item(self: Tensor) -> bool | int | float | complex:
@@ -31,8 +33,7 @@ def item(self: Tensor) -> bool | int | float | complex:
     2.5
     """
     a = self._a
-    if a.__class__ is np.ndarray and a.size == 1 and a.dtype.kind in "fib":
-        values_read("Tensor.item()")
+    if a.dtype in NUMBERS and a.__class__ is np.ndarray and a.size == 1 and state.recording is None:
         return _backend.number(a)
     if self._a.size != 1:
         raise RuntimeError(f"a Tensor with {self._a.size} elements cannot be converted to Scalar")
@@ -127,6 +128,9 @@ def __bool__(self: Tensor) -> bool:
     Raises:
         RuntimeError: when there is not exactly one element.
     """
+    a = self._a
+    if a.dtype in NUMBERS and a.__class__ is np.ndarray and a.size == 1 and state.recording is None:
+        return bool(_backend.number(a))
     if self._a.size != 1:
         what = "no values" if not self._a.size else "more than one value"
         raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous; use .any() or .all()")

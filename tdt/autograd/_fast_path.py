@@ -42,9 +42,11 @@ class FastPath:
             None for an array that is left to `apply`.
         copies: whether vectors with gaps are copied first: of an op whose results are elements and places. Arrays with gaps are
             copied by those whose results lie in the order of the dimensions then, and by an op that is `packed` in any case.
+        other_order: what is done with an array without gaps whose dimensions lie in another order in memory: "turned" where
+            it is folded in the order of memory, "copied" where each element is computed in the order of `dim`; "" for `apply`.
     """
 
-    __slots__ = ("op", "prepare", "most", "copies", "saved", "counts")
+    __slots__ = ("op", "prepare", "most", "copies", "other_order", "saved", "counts")
 
     def __init__(
         self,
@@ -52,8 +54,10 @@ class FastPath:
         prepare: Callable[..., tuple[Compute, dict[str, Any]] | None],
         most: int = PIECE,
         copies: bool = False,
+        other_order: str = "",
     ):
         self.op, self.prepare, self.most, self.copies = op, prepare, most, copies
+        self.other_order = other_order
         self.saved: dict[tuple, Any] = {}
         self.counts = CallCounts()
         _kernels.UFUNCS.append(self.saved)
@@ -62,22 +66,24 @@ class FastPath:
         """The result, or a tuple of several; None where `apply` is to take the call."""
         try:
             a = x._a
-            found = self.saved.get((a.dtype, a.shape, dim, option))
+            key: tuple = (a.dtype, a.shape, dim, option)
+            if a.__class__ is not ndarray:
+                return None
+            if not a.flags.c_contiguous:
+                key = *key, a.strides
+            found = self.saved.get(key)
         except (AttributeError, TypeError):
             return None
         record = state.fast_record
         if record is None and (not self.op.autocast or state.inference):
             record = state.uncast_record
-        if record is None or a.__class__ is not ndarray or a.size >= THREADS.rows:
+        if record is None or a.size >= THREADS.rows:
             return None
-        if not (a.flags.c_contiguous or (self.copies and a.ndim == 1)):
-            if not (self.op.packed or (self.copies and is_descending(a.strides))) or not _kernels.has_gaps(a):
-                return None
         if found is None:
             # A tensor in the place of `dim` would be kept, with its graph.
-            if not (_plain(dim) and _plain(option) and self.counts.often((a.dtype, a.shape, dim, option))):
+            if not (_plain(dim) and _plain(option) and self.counts.often(key)):
                 return None
-            found = self._find(a, dim, option)
+            found = self._find(a, dim, option, key)
         compute, plan, attributes, dim_kind, option_kind = found
         # 1 == True == 1.0, so that a key does not tell them apart.
         if compute is None or dim.__class__ is not dim_kind or option.__class__ is not option_kind:
@@ -85,27 +91,57 @@ class FastPath:
         if dim_kind is tuple and dim and not _plain(dim):
             return None
         edge = (x._edge if x._view is None else edge_of(x)) if record else None
-        result = compute(a if a.flags.c_contiguous else a.copy())
+        result = compute(a)
         if result is None:
             return None
         recorded = None if edge is None else plan
         out = FINISH["result"](self.op, recorded, (x,), (a,), attributes, result, None, None)
         return _marked(out) if record is INFERENCE else out
 
-    def _find(self, a: np.ndarray, dim: Any, option: Any) -> tuple:
+    def _find(self, a: np.ndarray, dim: Any, option: Any, key: tuple) -> tuple:
         """What to do with such a call: the function (None for `apply`), the plan, the attributes, the arguments' types."""
         plan = self.op.plans.get((a.dtype,))
         if plan is None:  # until `apply` has made it
             return None, None, None, None, None
-        found = None
+        found, order = None, _kernels.memory_order(a)
         if 0 < a.size <= self.most and plan.direct and plan.by_rank is None and plan.low is None:
-            found = self.prepare(a.dtype, a.shape, dim, option)
+            if a.flags.c_contiguous or (self.other_order if order is not None else self._copies(a)):
+                found = self.prepare(a.dtype, a.shape, dim, option)
         if len(self.saved) > MOST_SAVED:
             self.saved.clear()
         compute, attributes = found or (None, None)
+        if compute is not None and not a.flags.c_contiguous:
+            if order is not None and self.other_order == "turned":
+                compute = self._turned(a, order, dim, option)
+            else:
+                compute = _copying(compute)
         attributes = {**self.op.defaults, **attributes} if attributes else self.op.defaults
-        saved = self.saved[a.dtype, a.shape, dim, option] = compute, plan, attributes, dim.__class__, option.__class__
+        saved = self.saved[key] = compute, plan, attributes, dim.__class__, option.__class__
         return saved
+
+    def _copies(self, a: np.ndarray) -> bool:
+        """Whether an array with gaps is copied."""
+        return self.op.packed or (self.copies and (a.ndim == 1 or is_descending(a.strides)))
+
+    def _turned(self, a: np.ndarray, order: list[int], dim: Any, option: Any) -> Compute | None:
+        """What folds arrays whose dimensions lie in another order in memory, in that order."""
+        places = {d: place for place, d in enumerate(order)}
+        dims = dim if dim.__class__ is tuple else () if dim is None else (dim,)
+        there = tuple([places[d % a.ndim] for d in dims])
+        found = self.prepare(a.dtype, a.transpose(order).shape, there or None, option)
+        if found is None:
+            return None
+        fold = found[0]
+        left = [d for d in order if option or d not in {d % a.ndim for d in dims}] if dims else []
+        back = sorted(range(len(left)), key=left.__getitem__)
+        if back == [*range(len(left))]:
+            return lambda a: fold(a.transpose(order))
+        return lambda a: fold(a.transpose(order)).transpose(back).copy()
+
+
+def _copying(compute: Compute) -> Compute:
+    """`compute` of contiguous copies."""
+    return lambda a: compute(a.copy())
 
 
 class Both:
@@ -124,7 +160,7 @@ class Both:
         if one is None or other is None:
             return None
         key = x._a.dtype, x._a.shape, dim, option
-        if key not in self.saved:
+        if key not in self.saved and x._a.flags.c_contiguous:
             first, second = [path.saved[key][0] for path in self.paths]
             if len(self.saved) > MOST_SAVED:
                 self.saved.clear()

@@ -144,3 +144,34 @@ def test_what_is_computed_in_inference_mode_is_marked_at_first_and_later(call):
         return found
 
     assert outcome(tdt) == outcome(torch)
+
+
+FOLDS = ["sum", "mean", "prod", "amax", "amin", "logsumexp", "var", "all", "nansum", "count_nonzero", "norm"]
+ALONG = ["softmax", "log_softmax", "cumsum", "cumprod", "max", "min", "median", "mode", "argmax", "sort"]
+
+
+@pytest.mark.parametrize("name", [*FOLDS, *ALONG])
+@pytest.mark.parametrize("order", [(1, 0, 2), (2, 1, 0), (0, 2, 1), (2, 0, 1)])
+def test_repeated_calls_on_dimensions_in_another_order_of_memory_give_the_first_ones_bits(name, order):
+    x = tdt.arange(60.0).reshape(3, 4, 5).sin().permute(order)
+    for dims in (0, 1, -1, None, (0, 2)):
+        if name in ALONG and (dims.__class__ is tuple or (dims is None and not name.startswith(("max", "min")))):
+            continue
+        for part in (x, x[..., :1], x[1:], x[0]):
+            if part.ndim < 3 and dims.__class__ is tuple:
+                continue
+            dim = dims if dims is None or dims.__class__ is tuple else dims % part.ndim
+            arguments: dict[str, Any] = {} if dim is None else {"dim": dim}
+            if name == "logsumexp" and dim is None:
+                continue
+            results = []
+            for _ in range(2 * CALLS):
+                found = getattr(part, name)(**arguments)
+                found = found if isinstance(found, tuple) else (found,)
+                results.append([(y.numpy().tobytes(), y.shape, _steps(y)) for y in found])
+            assert all(result == results[0] for result in results)
+
+
+def _steps(y: tdt.Tensor) -> list[int]:
+    """The strides of the dimensions that have several elements."""
+    return [step for step, n in zip(y.stride(), y.shape, strict=True) if n > 1]

@@ -544,3 +544,24 @@ def test_values_behind_further_dimensions_of_one_are_written_where_a_mask_names(
     mask, x = tdt.tensor([True, False, True]), tdt.zeros(3, 2)
     x[mask, 1] = tdt.tensor([[1.0, 2.0]])
     assert x.tolist() == [[0, 1], [0, 0], [0, 2]]
+
+
+def test_tensors_of_no_dimensions_are_numbers_in_keys():
+    def call(lib):
+        x, k, places = lib.arange(24.0).reshape(4, 6), lib.tensor(2), lib.tensor([0, 3])
+        parts = [x[:, k], x[k, -k], x[places, k], x[k, places], x[..., k, None], x[k, 1:], x[None, k]]
+        x[:, k] = 5.0
+        x[k, k] = lib.tensor(7.0)
+        x[places, k] = lib.tensor([1.0, 2.0])
+        part = x[1:, k]
+        part += 1
+        y = lib.ones(3, 3, requires_grad=True)
+        y[:, k].sum().backward()
+        return [*parts, x, y.grad, lib.tensor(part._is_view()), lib.tensor(x._version)]
+
+    for ours, theirs in zip(call(tdt), call(torch), strict=True):
+        assert ours.shape == theirs.shape
+        assert ours.tolist() == theirs.tolist()
+    for lib in (tdt, torch):
+        with pytest.raises(IndexError):
+            lib.ones(2, 3)[:, lib.tensor(3)]

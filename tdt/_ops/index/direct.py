@@ -9,7 +9,7 @@ import numpy as np
 
 from tdt._core import dtype as _dtype
 from tdt._core.from_data import LARGE
-from tdt._core.mode import state
+from tdt._core.mode import state, values_read
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops.shape.views import ALL_OF, WHOLE, decoded, slice_view
 from tdt.autograd._inplace import is_unrecorded
@@ -72,6 +72,20 @@ def _descends(a: Any, key: tuple) -> bool:
             return False
         before = step
     return True
+
+
+def with_numbers(key: tuple) -> tuple | None:
+    """A key with the numbers that NumPy's 0-d tensors of int64 in it are in their places; None if it has none."""
+    found = [k._a.item() if k.__class__ is Tensor and not k._a.ndim and _is_number(k._a) else k for k in key]
+    for before, after in zip(key, found, strict=True):
+        if before is not after:
+            values_read("a key with a tensor of no dimensions")
+            return tuple(found)
+    return None
+
+
+def _is_number(a: Any) -> bool:
+    return a.__class__ is np.ndarray and a.dtype is INT64
 
 
 def _of_list(key: list) -> np.ndarray | None:
@@ -243,6 +257,8 @@ def set_directly(x: Tensor, key: Any, value: Any) -> bool:
         return _set_at(x, key, value)
     key = key if key.__class__ is tuple else (key,)
     spec = plain_spec(a.shape, key)
+    if spec is None and (numbers := with_numbers(key)) is not None:
+        return set_directly(x, numbers, value)
     if spec is None:
         return _set_in_two_steps(x, key, value)
     if value.__class__ is Tensor:

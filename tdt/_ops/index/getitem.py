@@ -28,6 +28,7 @@ from tdt._ops.index.direct import (
     set_directly,
     spec_and_places,
     width,
+    with_numbers,
 )
 from tdt._ops.shape.views import ALL_OF, decoded, expand, slice_view
 from tdt.autograd._arrays import unrecorded
@@ -63,17 +64,25 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         return picked
     if key is None or key is ...:
         key, kind = (key,), tuple
-    if kind is tuple:
-        if (spec := plain_spec(x._a.shape, key)) is not None:
-            key = key if ... in key else (*key, ...)
-            return view_of(slice_view, x, {"spec": spec}, operator.getitem, key)
-        if (picked := picked_at(x, key)) is not None:
-            return picked
-        if (found := spec_and_places(x._a.shape, key)) is not None:
-            spec, dims, tensors = found
-            return _index(x if spec is None else _sliced(x, spec), *tensors, dims=dims)
+    if kind is tuple and (picked := _at_tuple(x, key)) is not None:
+        return picked
     viewed, indices = parse(x, key)
     return viewed if indices is None else index(viewed, indices)
+
+
+def _at_tuple(x: Tensor, key: tuple) -> Tensor | None:
+    """x[key] for what needs no call of `parse`; None for all other keys."""
+    if (spec := plain_spec(x._a.shape, key)) is not None:
+        key = key if ... in key else (*key, ...)
+        return view_of(slice_view, x, {"spec": spec}, operator.getitem, key)
+    if (numbers := with_numbers(key)) is not None:
+        return getitem(x, numbers)
+    if (picked := picked_at(x, key)) is not None:
+        return picked
+    if (found := spec_and_places(x._a.shape, key)) is not None:
+        spec, dims, tensors = found
+        return _index(x if spec is None else _sliced(x, spec), *tensors, dims=dims)
+    return None
 
 
 def _at_tensor(x: Tensor, key: Tensor) -> Tensor | None:

@@ -120,7 +120,7 @@ def _fast_path(record: Op) -> FastPath:
             return for_arrays(function, function, [a]), {"dim": axis}
         return of_columns(column_softmax_cpu.at_once(record.name), a, axis), {"dim": axis}
 
-    return FastPath(record, prepare)
+    return FastPath(record, prepare, other_order="copied")
 
 
 _fast_softmax, _fast_log_softmax = _fast_path(_softmax), _fast_path(_log_softmax)

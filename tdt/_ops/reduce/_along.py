@@ -59,7 +59,7 @@ def along_path(
             compute = for_arrays(compute, function, [a.transpose(order)], [(o, o.transpose(order)) for o in outs])
         return compute, {"dim": d, name: option} if name else {"dim": d}
 
-    return FastPath(record, prepare, copies=copies)
+    return FastPath(record, prepare, copies=copies, other_order="" if copies else "copied")
 
 
 def of_columns(function: Callable[[Any], Any], a: Any, dim: int) -> Callable[[Any], Any]:
@@ -105,7 +105,7 @@ def choice_path(record: Op, find: Find, takes: Callable[[tuple[int, ...]], bool]
             "keepdim": keepdim,
         }
 
-    return FastPath(record, prepare, copies=True)
+    return FastPath(record, prepare, copies=True, other_order="copied")
 
 
 def sortable(shape: tuple[int, ...]) -> bool:

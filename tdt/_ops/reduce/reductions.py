@@ -33,13 +33,20 @@ AllDims = tuple[int, ...] | None
 
 
 def fold_path(
-    record: Op, name: str | Callable[[Any], str], final: Any = None, *, by_shape: bool = False, **others: Any
+    record: Op,
+    name: str | Callable[[Any], str],
+    final: Any = None,
+    *,
+    by_shape: bool = False,
+    turned: bool = True,
+    **others: Any,
 ) -> FastPath:
     """The fast path of a reduction with the arguments (dim, keepdim).
 
     Args:
         name: of the fold, or a function that gives it for a NumPy dtype, "" for none.
         final: NumPy's dtype of the result, None for the operand's; or a function of that. Of a variance the correction.
+        turned: whether arrays whose dimensions lie in another order in memory are folded in that order.
         by_shape: prepare calls by shape (`tdt._kernels.prepares`) too, for an op that has no other fold of these attributes.
         others: further attributes of the op.
     """
@@ -55,7 +62,7 @@ def fold_path(
 
     if by_shape:
         _prepare_calls(record, prepare, others)
-    return FastPath(record, prepare)
+    return FastPath(record, prepare, other_order="turned" if turned else "")
 
 
 def _prepare_calls(record: Op, prepare: Callable[..., Any], others: dict[str, Any]) -> None:
@@ -388,7 +395,7 @@ def _logsumexp(xp: ModuleType, x: Any, *, dim: AllDims, keepdim: bool = False) -
     return total if keepdim else total.squeeze(dim)
 
 
-_short_logsumexp = fold_path(_logsumexp, float_fold("logsumexp"))
+_short_logsumexp = fold_path(_logsumexp, float_fold("logsumexp"), turned=False)
 
 
 @_logsumexp.vjp("x")
@@ -511,7 +518,7 @@ def _count_nonzero(xp: ModuleType, x: Any, *, dim: AllDims = None) -> Any:
     return (x != 0).sum(dim, dtype="int64") if fast is None else fast
 
 
-_short_count = fold_path(_count_nonzero, "count", np.dtype(np.int64))
+_short_count = fold_path(_count_nonzero, "count", np.dtype(np.int64), turned=False)
 
 
 @method()

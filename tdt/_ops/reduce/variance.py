@@ -113,7 +113,9 @@ def _variance_options(
     return {"dim": wrap_dims(dim, x.ndim), "correction": correction, "keepdim": keepdim}
 
 
-_short_var, _short_std = fold_path(_var, float_fold("var"), 1), fold_path(_std, float_fold("std"), 1)
+_short_var, _short_std = (
+    fold_path(record, float_fold(name), 1, turned=False) for record, name in ((_var, "var"), (_std, "std"))
+)
 
 
 def _with_mean(name: str, record: Op, input: Tensor, options: dict[str, Any]) -> tuple[Tensor, Tensor]:
