@@ -36,6 +36,7 @@ from tdt._kernels._pool import get_num_threads, parallel, stays_on_caller
 from tdt._kernels._registry import prepares
 from tdt._kernels._tile import GRAIN, Shape, address, choose_for, choose_with_edge, edge, rates
 from tdt._kernels._turn import MOST_APART, separator, turner
+from tdt._kernels.moves_cpu import copy_into
 
 FEW_WEIGHTS = 1 << 14  # numbers that are packed sooner by each piece than by a call of the kernel
 CELLS = SCRATCH // 16  # of a kernel, of which a scratch array has the weights of a vector of channels
@@ -245,9 +246,12 @@ def _cell_by_cell(y: np.ndarray, x: np.ndarray, numbers: tuple, groups: int) -> 
     image, lines = bordered(x, size, zeros, groups), bordered(y, y.shape[2:], zeros)
     out = np.zeros((y.shape[1], *kernel, x.shape[1] // groups), np.float32)
     for cell, reach, first in _inside(numbers):
-        part = to_front(np.ascontiguousarray(lines[reach]))
+        part = lines[reach]
+        met = np.empty(part.shape, np.float32)
+        if not copy_into(met, part):
+            copy_to(met, part)
         one = size, ones, stride, zeros, ones
-        found = _sum_windows(part, image, x.shape[:2], one, groups, True, first * image.shape[-1])
+        found = _sum_windows(to_front(met), image, x.shape[:2], one, groups, True, first * image.shape[-1])
         out[(slice(None), *cell)] = found.reshape(len(found), -1)
     return to_front(out) if last else contiguous(to_front(out))
 

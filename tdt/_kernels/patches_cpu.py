@@ -21,7 +21,7 @@ import numpy as np
 
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._backend.windows import output_sizes
-from tdt._kernels import conv_cpu, product
+from tdt._kernels import conv_cpu, product, unfold_cpu
 from tdt._kernels._addresses import address_of
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._layout import COPY, bordered, transposed
@@ -64,7 +64,7 @@ def _of_planes(x: np.ndarray, w: np.ndarray, size: tuple, some: int, how: dict) 
     out = np.empty((len(x), len(w), math.prod(size)), np.float32)
     for first in range(0, len(x), some):
         part = out[first : first + some]
-        patches = _patches(_samples_last(x[first : first + some]), w.shape[2:], size, **how)
+        patches = _patches(x[first : first + some], w.shape[2:], size, **how)
         result = product(np, weights, patches)
         part[...] = (result if len(part) == 1 else transposed(result, result.size // len(part), len(part))).reshape(
             part.shape
@@ -81,7 +81,7 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
         sums = product(np, to_last(y).reshape(-1, y.shape[1]).T, patches)
         out: np.ndarray = to_front(sums.reshape(y.shape[1], *kernel, x.shape[1]))
     else:
-        patches = _patches(_samples_last(x), kernel, y.shape[2:], **how)
+        patches = _patches(x, kernel, y.shape[2:], **how)
         flat = _samples_last(y).reshape(y.shape[1], -1)
         out = product(np, flat, patches.T).reshape(y.shape[1], x.shape[1], *kernel)
     if any(padding) and conv_cpu.border_counts(out, (slice(None), 0, *(0,) * len(kernel)), y):
@@ -110,7 +110,13 @@ def _samples_last(x: np.ndarray) -> np.ndarray:
 
 
 def _patches(x: np.ndarray, kernel: tuple, size: tuple, stride: tuple, padding: tuple, dilation: tuple) -> np.ndarray:
-    """The cells under each window of (C, *spatial, N), as (C · cells, windows · N); `size`: windows in each dimension."""
+    """The cells under each window of (N, C, *spatial), as (C · cells, windows · N); `size`: windows in each dimension."""
+    if max(stride) > 1 and x.ndim <= 4:
+        pairs = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+        pairs = {name: (int(name != "padding"), *value)[-2:] for name, value in pairs.items()}
+        columns = unfold_cpu.unfold(x.reshape(*x.shape[:2], -1, x.shape[-1]), (1, *size)[-2:], **pairs)
+        return _samples_last(columns).reshape(x.shape[1] * math.prod(kernel), -1)
+    x = _samples_last(x)
     channels, *spatial, count = x.shape
     full = [
         max(n + p, (o - 1) * s + (k - 1) * d + 1)
