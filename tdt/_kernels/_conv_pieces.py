@@ -84,6 +84,7 @@ def piece_of_windows(channels: int, joined: int, cells: int, groups: int, in_gro
     while together > 1 and cells * shape.rows * together * shape.columns > SCRATCH:
         together -= 1
     most = max(1, min(channels, SCRATCH // (cells * together * shape.columns)))
+    least = -(-channels // most)  # pieces: with all channels, the cells of a row are one run
     while threads > 1 and groups * -(-channels // most) * -(-in_group // together) < PIECES * threads:
         if most > 2 * shape.rows and cells * most >= 8 * shape.rows:  # else y is read again for few products
             most = -(-most // 2)
@@ -104,7 +105,7 @@ def piece_of_windows(channels: int, joined: int, cells: int, groups: int, in_gro
         return cells * (whole * -(-some // tile.rows) + -(-rest // tile.rows)) * tile.cycles * parts
 
     further = 2 * count if threads > 1 and count * parts < MANY_PIECES * threads else count
-    evenly = [-(-channels // n) for n in range(count, further + 1)]
+    evenly = [-(-channels // n) for n in range(least, further + 1)]
     tiles = same_columns(shape)
     some, tile = min([(n, t) for t in tiles for n in (*evenly, max(1, most - most % t.rows))], key=time)
     return some, together, tile

@@ -11,6 +11,8 @@ import pytest
 import tdt
 from tdt._backend.layout import empty_as, to_front, to_last
 from tdt._kernels import KERNELS, _pool, conv_cpu, depthwise_cpu
+from tdt._kernels._conv_pieces import piece_of_windows
+from tdt._kernels._tile import Shape
 from tdt._ops.nn import conv as portable
 from tests._kernels.watch import watch
 from tests.helpers import require_torch
@@ -165,6 +167,15 @@ def test_strided_expanded_and_reversed_arrays():
     how["size"] = x.shape[2:]
     grads = [conv_cpu.conv_input_grad(a, w, **how) for a in (ones, ones.copy())]
     np.testing.assert_array_equal(*grads)
+
+
+def test_threads_have_all_channels_of_windows_where_that_shares_the_work_as_evenly():
+    tile = Shape(6, 2, 8)
+    assert piece_of_windows(16, 2, 8, 1, 2, tile, 2)[:2] == (
+        16,
+        1,
+    )  # runs of 2 × 16 numbers; each has a panel of columns
+    assert piece_of_windows(32, 2, 8, 1, 1, tile, 2)[0] == 16  # one panel: each has half of the channels
 
 
 @pytest.mark.parametrize("case", [CASES[5], CASES[10], CASES[17], DEPTHWISE[1], FEW[1], LARGE], ids=str)
