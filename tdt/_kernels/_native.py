@@ -30,14 +30,19 @@ _libraries: dict[str, tuple[list[int], Any]] = {}  # by name: the functions' add
 _loading = threading.RLock()
 
 
-def _after_fork() -> None:
-    """Reset the state of a forked child: it has none of its parent's threads, and its locks may be locked."""
+def _after_fork_in_child() -> None:
+    """A lock of the child's own: threads of its parent that wait for the old one are not there to take it."""
     global _loading
     _loading = threading.RLock()
 
 
+# A fork waits until no other thread compiles: LLVM's and Numba's locks, and those of imports, would stay locked in the child.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(
+        before=lambda: _loading.acquire(),  # the lock that there is then
+        after_in_parent=lambda: _loading.release(),
+        after_in_child=_after_fork_in_child,
+    )
 
 
 def linked(

@@ -143,22 +143,29 @@ print(any(name.split(".")[0] in ("numba", "llvmlite") for name in sys.modules), 
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_child_forked_while_another_thread_loads_a_kernel_loads_its_own():
+def test_a_fork_waits_for_a_thread_that_compiles_and_the_child_compiles_too():
     code = """
-        import os, threading, numpy as np
-        from tdt._kernels import _native
-        from tdt._kernels import arithmetic
-        held, done = threading.Event(), threading.Event()
-        def hold():
-            with _native._loading:
-                held.set(); done.wait()
-        thread = threading.Thread(target=hold); thread.start(); held.wait()
+        import os, threading, time
+        from tdt._kernels import _cache, _native
+        _cache.load = lambda name: None
+        began = threading.Event()
+        text = f'target triple = "{_native.target_triple()}"\\n' + "define i64 @f(ptr %w, i64 %a, i64 %b) {\\n ret i64 0\\n}"
+        def write():
+            began.set()
+            time.sleep(0.5)
+            return text
+        thread = threading.Thread(target=lambda: _native.linked("slow", ["f"], write))
+        thread.start()
+        began.wait()
         child = os.fork()
         if not child:
-            os._exit(int(arithmetic("add")(np.ones((2, 8), np.float32), np.ones(8, np.float32)).sum()))
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])); done.set()
+            done = "slow" in _native._libraries
+            os._exit(32 if done and _native.linked("own", ["f"], lambda: text) else 1)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        thread.join()
+        print(bool(_native.linked("after", ["f"], lambda: text)))
     """
     ended = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60
     )
-    assert ended.stdout == "32\n", ended.stderr
+    assert ended.stdout == "32\nTrue\n", ended.stderr
