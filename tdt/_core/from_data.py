@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -161,6 +161,7 @@ def _leaves(item: Any, shape: list[int], depth: int) -> Iterator[Any]:
         yield from _leaves(sub, shape, depth + 1)
 
 
+BITS = 1 << 63  # integers below have 64 bits, with either sign
 LARGE = 6e4  # every floating-point type of NumPy holds a smaller number
 
 
@@ -218,6 +219,13 @@ def held(value: Any, dtype: Dtype, wide: bool = False) -> Any:
         dtype = _dtype.float32
     number = fill_number(value, dtype, "value")[0]
     return np.asarray(number).astype(dtype.np).item() if kind in "iu" else number
+
+
+def check_numbers(values: Iterable[Any]) -> None:
+    """`check_bits` of the integers among some values."""
+    for value in values:
+        if value.__class__ is int and not -BITS < value < BITS:
+            check_bits(value)
 
 
 def check_bits(value: int) -> None:

@@ -17,15 +17,11 @@ import numpy as np
 from tdt import _backend
 from tdt._core.calls import TENSOR_TYPES, as_numbers
 from tdt._core.dtype import dtype, of
+from tdt._core.from_data import BITS, check_bits, check_numbers
 from tdt._core.mode import INFERENCE, state
 from tdt._core.sparse import SparseCOO, on_sparse
 from tdt._core.tensor import LEAF, Tensor, alias
-from tdt._kernels import (
-    LARGE_ARITHMETIC,
-    LOWER,
-    astype,
-    quick_arithmetic,
-)
+from tdt._kernels import LARGE_ARITHMETIC, LOWER, astype, quick_arithmetic
 from tdt._kernels._threads import THREADS
 from tdt.autograd._forward import computed_on_gpu, recover, run_forward
 from tdt.autograd._layouts import LayoutCall, call_of, may_repeat
@@ -174,6 +170,8 @@ def binary(op: Op, x: Any, y: Any) -> Any:  # noqa: C901  (helper calls cost tim
             return apply(op, (x, y), {})
         kind = y.__class__
         if kind is float or kind is int:
+            if kind is int and not -BITS < y < BITS:
+                check_bits(y)
             b, plan = y, None if a.base is not None and 0 in a.strides else op.plans.get((a.dtype, kind))
         else:
             b, dtype = y._a, a.dtype
@@ -221,6 +219,7 @@ def number_first(op: Op, number: Any, y: Any) -> Any:
     if record is None and (not op.autocast or state.inference):
         record = state.uncast_record
     b, kind = y._a, number.__class__
+    check_numbers((number,))
     plan: Any = op.plans.get((kind, b.dtype)) if (kind is float or kind is int) and b.__class__ is ndarray else None
     usual = plan is not None and plan.fast_path and plan.low is None and plan.function is not None and op.ufuncs is None
     if not usual or record is None or not b.flags.c_contiguous or (op.large is not None and b.size >= LARGE_ARITHMETIC):
@@ -362,6 +361,7 @@ def ufunc_of(op: Op, key: list, arrays: list, attributes: dict) -> tuple:
     if attributes:
         key += attributes
         key += attribute_key(attributes)
+    check_numbers(arrays)
     types: Any = tuple(key) if len(key) > 1 else key[0]
     try:
         found = op.ufuncs.get(types)
@@ -414,6 +414,7 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None, call: L
         if state.handler is not None:
             return state.handler(op, operands, attributes, target)
         record = INFERENCE if state.inference else False
+    check_numbers(operands)
     if target is None and (found := GATHER["operands"](op.plans, operands)) is not None:
         return _directly(op, record, found[0], found[1], operands, attributes)
     return _by_plan(op, record, operands, attributes, target, call)

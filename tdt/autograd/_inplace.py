@@ -9,7 +9,8 @@ import numpy as np
 
 from tdt import _backend
 from tdt._core.calls import TENSOR_TYPES, check_call
-from tdt._core.dtype import of
+from tdt._core.dtype import as_dtype, of, result_of
+from tdt._core.from_data import BITS
 from tdt._core.mode import INFERENCE, computed, state
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import LEAF, Storage, Tensor, alias
@@ -65,7 +66,11 @@ def write(  # noqa: C901  (one way for every op in place)
     before = alias(x._a, (x, 0) if edge is LEAF else edge, x._st)
     if recording and op.operands[0] in _rule_params(op):
         before._a, before._st = computed(_copy, [x._a]), Storage()
-    result = apply(op, (before, *rest), attributes, _direct_target(op, x, rest))
+    try:
+        result = apply(op, (before, *rest), attributes, _direct_target(op, x, rest))
+    except NotImplementedError:  # PyTorch looks first at whether the result could be written
+        check_promotion(x, (x, *rest))
+        raise
     write_result(x, result)
     if state.recording is not None:
         state.recording.wrote(x, result)
@@ -142,7 +147,11 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
                 return False
             arrays.append(b)
             key.append(b.dtype)
-        elif t is None or (kind is float and dtype.kind == "f") or (kind is int and dtype.kind in "fiu"):
+        elif (
+            t is None
+            or (kind is float and dtype.kind == "f")
+            or (kind is int and dtype.kind in "fiu" and -BITS < t < BITS)
+        ):
             arrays.append(t)
             key.append(number_key(t) if generated else kind)
         else:
@@ -244,6 +253,13 @@ def write_result(x: Tensor, result: Tensor) -> None:
     if r is not a:
         check_fits(x, result)
         a[...] = r.dense() if r.__class__ is SparseCOO is not a.__class__ else r
+
+
+def check_promotion(target: Tensor, operands: tuple) -> None:
+    """RuntimeError where the type to which operands are promoted is not written to `target`."""
+    tensors = [(t.dtype, not t.ndim) for t in operands if isinstance(t, Tensor)]
+    numbers = [as_dtype(type(t)) for t in operands if isinstance(t, (bool, int, float, complex))]
+    check_cast(alias(np.empty(0, result_of(tensors, numbers).np), None), target)
 
 
 def check_fits(x: Tensor, result: Tensor) -> None:
@@ -381,7 +397,11 @@ def write_out(op: Op, out: Any, operands: tuple, attributes: dict) -> Any:
     if op.broadcasts:
         for t in targets:
             check_overlap(t, operands)
-    results = op(*operands, **attributes)
+    try:
+        results = op(*operands, **attributes)
+    except NotImplementedError:
+        check_promotion(targets[0], operands)
+        raise
     results = results if isinstance(results, tuple) else (results,)
     if len(results) != len(targets):
         raise TypeError(f"{op.name}(): argument 'out' must be a tuple of {len(results)} Tensors, got {len(targets)}")

@@ -173,11 +173,30 @@ def test_gradients_at_zero_are_pytorchs(kernels):
     assert results[0] == results[1]
 
 
-FACTORS = [200, 300, -1, -200, -255, -256, 40_000, 2**40, 1e39, math.inf, True]
+FACTORS = [
+    128,
+    -128,
+    -129,
+    200,
+    256,
+    300,
+    -1,
+    -200,
+    -255,
+    -256,
+    40_000,
+    -(2**31),
+    2**40,
+    2**63,
+    -(2**63),
+    1e39,
+    math.inf,
+    True,
+]
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64", "float32", "float64", "bool"])
-@pytest.mark.parametrize("name", ["add", "sub", "add_"])
+@pytest.mark.parametrize("name", ["add", "sub", "add_", "sub_"])
 def test_factors_that_a_dtype_cannot_hold_are_refused(name, dtype):
     for alpha in FACTORS:
         outcomes = []
@@ -230,3 +249,104 @@ def test_zero_in_place_leaves_the_name_of_a_node_that_it_does_not_follow():
     with tdt.no_grad():
         x.zero_()
     assert x.grad_fn.name() == "MulBackward0"
+
+
+LARGE_INTEGERS = """
+    x + n; n - x; x * -n; x / n; n / x; x < n; x == -n; x**n; n**x; x % n; n // x; t.fmod(x, n); t.add(x, n); t.sub(x, x, alpha=n)
+    t.add(x, x, alpha=-n); t.where(x > 1, x, n); x.add_(n); x.mul_(n); t.clamp(x, max=n); x.masked_fill(x > 1, n)
+    x.repeat(40000) + n; x.repeat(40000) % n; x.repeat(40000).mul_(n); x.__setitem__(0, n); x.__setitem__(slice(None), -n)
+    x.__setitem__(0, n - 1); x.__setitem__(t.tensor([0]), n // 2); x.__setitem__(0, n // 2 - 1)
+"""
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int64", "uint8", "complex64"])
+@pytest.mark.parametrize(
+    "expression", [each.strip() for each in LARGE_INTEGERS.replace("\n", ";").split(";") if each.strip()]
+)
+def test_integers_of_more_than_64_bits_are_refused_as_in_pytorch(expression, dtype):
+    found = []
+    for lib in (tdt, torch):
+        x = lib.tensor([1, 2]).to(getattr(lib, dtype))
+        result, error = attempt(eval, expression, {"t": lib, "x": x, "n": 2**64})
+        found.append(type(error) if error else str(result).replace("torch.", "tdt."))
+    assert found[0] == found[1]
+
+
+LIMITS = """
+    t.max(x, dim=t.tensor(0)); x.min(dim=t.tensor(1, dtype=t.int32)); t.max(x, dim=t.tensor(-1), keepdim=True)
+    t.max(x, dim=t.tensor([1])); t.max(x, dim=t.tensor(1.0)); t.min(x, dim=t.tensor(True)); t.max(x, dim=t.tensor(7))
+    t.max(x, t.tensor(0)); t.max(x, t.tensor(0), True); t.min(x, x.flip(0)); t.max(x, other=t.tensor(3.0))
+    x.index_put_((t.tensor(True),), t.tensor(5.0)); x.index_put_((t.tensor(False),), t.tensor(5.0))
+    x.index_put((t.tensor(True),), t.tensor(5.0)); x.index_put_((t.tensor(True),), t.ones(1))
+    x.index_put_((t.tensor(True), t.tensor(0)), t.ones(3)); x.index_put_((t.tensor(True), t.tensor([0, 1])), t.ones(3))
+    x.index_put_((t.tensor(0), t.tensor(True)), t.ones(3)); x.index_put_((t.tensor(False), t.tensor(0)), t.ones(3))
+    t.nn.functional.conv1d(t.ones(1, 0, 5), t.ones(2, 0, 3)); t.nn.functional.conv1d(t.ones(0, 5), t.ones(2, 0, 3), t.ones(2))
+    t.nn.functional.conv2d(t.ones(3, 0, 5, 5), t.ones(2, 0, 3, 3), stride=2, padding=1)
+    t.nn.Conv3d(0, 2, 1)(t.ones(1, 0, 2, 2, 2))
+    t.nn.functional.conv2d(t.ones(3, 0, 1, 1), t.ones(2, 0, 3, 3)); t.nn.functional.conv2d(t.ones(3, 0, 5, 5), t.ones(2, 2, 3, 3))
+    t.nn.functional.conv1d(t.ones(1, 0, 5).bfloat16(), t.ones(3, 0, 3).bfloat16(), groups=3)
+    x.unfold(1, 2, 2**62); x.unfold(1, 3, 2**63 - 1); x.unfold(1, 2, 2**63); x.unfold(1, 0, 2**62); t.unfold_copy(x, 1, 2, 2**61)
+    t.logsumexp(x, ()); t.logsumexp(x, dim=(), keepdim=True); t.logsumexp(x[0, 0], ()); t.logsumexp(x[:0], ()); x.logsumexp([])
+    t.logsumexp(x, None); t.logsumexp(x, (0, 1)); t.logsumexp(x, 1)
+    i & f; i | f; i ^ f; f & f; f | 1; 1.5 ^ i; i.bitwise_and_(f); i.bitwise_or_(1.5); i.bitwise_xor_(t.tensor(1.0)); i.gcd_(f)
+    i.bitwise_left_shift_(1.5); t.bitwise_and(i, 1.5, out=i); (i > 0).bitwise_and_(f); i.bitwise_and_(f.to(t.complex64))
+"""
+
+
+@pytest.mark.parametrize("expression", [each.strip() for each in LIMITS.replace("\n", ";").split(";") if each.strip()])
+def test_arguments_at_a_limit_give_pytorchs_results_or_errors(expression):
+    found = []
+    for lib in (tdt, torch):
+        names = {"t": lib, "x": lib.arange(6.0).view(2, 3), "i": lib.tensor([6, 5]), "f": lib.ones(2)}
+        found.append(attempt(eval, expression, names))
+    (ours, our_error), (theirs, their_error) = found
+    assert type(our_error) is type(their_error)
+    assert not difference(ours, theirs)
+
+
+INFINITE = [
+    [1.0, math.inf], [math.inf, 1.0], [math.inf, math.inf], [math.inf], [1.0, -math.inf, 2.0], [1.0, math.nan, math.inf],
+    [[1.0, math.inf], [2.0, 3.0]], [[math.inf, 1.0], [2.0, -math.inf]], [[1.0] * 20 + [math.inf]] * 3,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("values", INFINITE, ids=range(len(INFINITE)))
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_means_beside_variances_of_infinities_are_pytorchs(values, dtype):
+    for how in ({}, {"dim": 0}, {"dim": -1, "keepdim": True}, {"correction": 0}):
+        found = []
+        for lib in (tdt, torch):
+            x = lib.tensor(values).to(getattr(lib, dtype))
+            found.append(
+                [str(each).replace("torch.", "tdt.") for each in (*lib.var_mean(x, **how), *lib.std_mean(x, **how))]
+            )
+        assert found[0] == found[1], how
+
+
+@pytest.mark.parametrize("name", ["batch_norm", "instance_norm"])
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("place", [0, 1])
+def test_running_statistics_that_require_grad_are_refused(name, training, place):
+    for lib in (tdt, torch):
+        running = [lib.zeros(3), lib.ones(3)]
+        running[place].requires_grad_()
+        norm, x = getattr(lib.nn.functional, name), lib.arange(24.0).reshape(2, 3, 4)
+        flags = {"training" if name == "batch_norm" else "use_input_stats": training}
+        with pytest.raises(RuntimeError, match=["running_mean", "running_var"][place]):
+            norm(x, *running, **flags)
+        with lib.no_grad():
+            norm(x, *running, **flags)
+
+
+@pytest.mark.parametrize("reduce", ["amax", "amin"])
+@pytest.mark.parametrize("include_self", [True, False])
+def test_gradients_of_scattered_extremes_that_are_nan_are_pytorchs(reduce, include_self):
+    rows = [[1.0, math.nan, 2.0, 2.0], [math.nan, math.nan, 0.0, 1.0]]
+    for create_graph in (False, True):
+        found = []
+        for lib in (tdt, torch):
+            x = lib.tensor([[0.0, math.nan, 7.0, 0.0], [0.0, 0.0, 5.0, 0.0]], requires_grad=True)
+            src, index = lib.tensor(rows, requires_grad=True), lib.tensor([[0, 1, 2, 2], [1, 0, 2, 2]])
+            out = x.scatter_reduce(1, index, src, reduce, include_self=include_self)
+            found.append([str(g.detach()) for g in lib.autograd.grad(out.sum(), (x, src), create_graph=create_graph)])
+        assert found[0] == found[1]

@@ -92,9 +92,9 @@ def batch_norm_eval(a, mean, var, w, b, eps):
 samples(
     "batch_norm_eval",
     batch_norm_eval,
-    call(x(4, 3), x(3), x(3) ** 2, x(3), x(3, seed=1), eps=1e-5),
-    call(x(2, 3, 2, 2), x(3), x(3) ** 2, None, None, eps=1e-3),
-    call(CHANNELS_LAST, x(4), x(4) ** 2, x(4, seed=1), None, eps=1e-5),
+    call(x(4, 3), x(3), x(3) ** 2, x(3), x(3, seed=1), constant=(1, 2), eps=1e-5),
+    call(x(2, 3, 2, 2), x(3), x(3) ** 2, None, None, constant=(1, 2), eps=1e-3),
+    call(CHANNELS_LAST, x(4), x(4) ** 2, x(4, seed=1), None, constant=(1, 2), eps=1e-5),
 )
 samples(
     "moving_average",

@@ -12,8 +12,8 @@ from tdt._core import dtype as _dtype
 from tdt.autograd._plan import integers
 
 
-def scaled(x: Any, y: Any, alpha: Any) -> Any:
-    """alpha · y; RuntimeError where the result's dtype cannot hold alpha."""
+def scaled(x: Any, y: Any, alpha: Any, subtracts: bool = False) -> Any:
+    """alpha · y; RuntimeError where the result's dtype cannot hold alpha, or -alpha if that is what the product is added by."""
     dtype: Any = getattr(x, "dtype", getattr(y, "dtype", None))
     kind = dtype.kind
     if alpha.__class__ is float and kind == "f":
@@ -25,7 +25,7 @@ def scaled(x: Any, y: Any, alpha: Any) -> Any:
     if kind == "b":
         return y & bool(alpha)  # True * True would be a number
     if isinstance(alpha, (int, float)):
-        check_range(alpha, dtype)
+        check_range(-alpha if subtracts and kind == "i" and alpha != -(2**63) else alpha, dtype)
     return y * wrapped(alpha, y)
 
 

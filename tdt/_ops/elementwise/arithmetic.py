@@ -10,7 +10,7 @@ import numpy as np
 from tdt._backend.waiting import gives_views, launch_waiting, refuse_program, takes_numbers
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import FLOATING, FLOATING_AND_COMPLEX, INTS, NUMBERS, REAL, REAL_NUMBERS
-from tdt._core.from_data import LARGEST
+from tdt._core.from_data import LARGEST, check_bits
 from tdt._core.layout import result_type
 from tdt._core.methods import function_alias, method
 from tdt._core.old_arguments import accepts_old_order
@@ -40,7 +40,7 @@ def _plus(xp: ModuleType, x: Any, y: Any, *, alpha: Any) -> Any:
 
 
 def _minus(xp: ModuleType, x: Any, y: Any, *, alpha: Any) -> Any:
-    return x - (y if alpha.__class__ is int and alpha == 1 else scaled(x, y, alpha))
+    return x - (y if alpha.__class__ is int and alpha == 1 else scaled(x, y, alpha, subtracts=True))
 
 
 @op(ufunc="add", lower=_plus, rounds_numbers=True, sparse_gradients=True)
@@ -117,7 +117,7 @@ def _refuse_bools(*types: Any) -> None:
 @op(dtypes=NUMBERS, check=_refuse_bools, ufunc="subtract", lower=_minus, rounds_numbers=True, sparse_gradients=True)
 def _sub(xp: ModuleType, x: Any, y: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     if alpha.__class__ is not int or alpha != 1:
-        y = scaled(x, y, alpha)
+        y = scaled(x, y, alpha, subtracts=True)
     return x - y if out is None else xp.subtract(x, y, out=out)
 
 
@@ -347,6 +347,10 @@ def _with_factor(plain: Op, one_pass: Op, input: Any, other: Any, alpha: Number)
     """The op of input ± alpha · other, of one pass where that applies, and its attributes."""
     if isinstance(alpha, np.generic):
         alpha = alpha.item()
+    if alpha.__class__ is int:
+        check_bits(alpha)
+        if alpha == -(2**63) and plain is _sub:  # which PyTorch negates within 64 bits
+            alpha = 2**63
     if isinstance(alpha, (int, float)) and abs(alpha) > HALF and (dtype := result_type(input, other)).is_floating_point:
         check_range(alpha, dtype.np)  # half precision is computed in float32, which holds more
     # An integer that all floating-point types but half precision hold is as good as its float.

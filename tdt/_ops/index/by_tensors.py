@@ -363,8 +363,24 @@ def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, a
     """
     if (places := _integer_places(indices)) is not None:
         return _index_put_at(input, values, bool(accumulate), *places)
+    if any(map(_is_whole_mask, indices)):
+        target, rest = _without_whole_masks(input, indices)
+        return index_put(target, rest, values, accumulate).reshape(input._a.shape)
     tensors, dims, values = _put_operands(input, indices, values)
     return _index_put(input, values, *tensors, dims=dims, accumulate=accumulate)
+
+
+def _is_whole_mask(t: Tensor | None) -> bool:
+    return t is not None and not t._a.ndim and t.dtype is _dtype.bool
+
+
+def _without_whole_masks(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Tensor, list[Tensor | None]]:
+    """What is indexed, and by what, in PyTorch: masks without dimensions count where there is nothing else."""
+    rest = [t for t in indices if not _is_whole_mask(t)]
+    if rest:
+        return x, rest
+    holds = all(t is not None and t.item() for t in indices)
+    return x.unsqueeze(0), [x.new_zeros(int(holds), dtype=_dtype.int64)]
 
 
 @calls_by_shape
@@ -400,6 +416,9 @@ def index_put_(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, 
         return input
     places = _integer_places(indices)
     if places is not None and small_overwritten(_index_put_at, input, values, bool(accumulate), *places):
+        return input
+    if any(map(_is_whole_mask, indices)):
+        index_put_(*_without_whole_masks(input, indices), values, accumulate)
         return input
     tensors, dims, values = _put_operands(input, indices, values)
     return _index_put.inplace(input, values, *tensors, dims=dims, accumulate=accumulate)

@@ -117,6 +117,8 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         return
     if isinstance(value, np.integer):
         value = int(value)
+    if value.__class__ is int and not -(2**63) <= value < 2**63:
+        raise ValueError("Overflow when unpacking long long")
     if not isinstance(value, (Tensor, bool, int, float, complex)):
         raise TypeError(
             f"can't assign a {type(value).__name__} to a torch.{_dtype.SCALAR_NAMES[x.dtype]}Tensor; give a number or a tensor"

@@ -429,7 +429,7 @@ def _(
         src == _gather(out, index, dim=dim) if src._a.shape == index._a.shape else _padded_hits(src, out, index, dim),
     )
     shares = _scatter_add(masked(hit.to(g.dtype)), index, hits.to(g.dtype), dim=dim)
-    g = g / shares.masked_fill(shares == 0, 1)
+    g = g / shares  # which is 0 where the extreme is NaN, and NaN are the gradients then
     return masked(hit * g), hits * back(g)
 
 
@@ -469,8 +469,11 @@ def _shared(
             hit, hits = x == out, src == take(out, index)
             parts = hit.astype(g.dtype), hits.astype(g.dtype)
         total = add(masked(parts[0], index), index, parts[1])
-        total[total == 0] = 1
-        g = g / total
+        if reduce == "mean":
+            total[total == 0] = 1
+        with np.errstate(divide="ignore", invalid="ignore"):  # of extremes that are NaN it is 0
+            g = g / total
+            return masked(g * hit, index) if needs[0] else None, take(g, index) * hits if needs[1] else None
     return masked(g * hit, index) if needs[0] else None, take(g, index) * hits if needs[1] else None
 
 

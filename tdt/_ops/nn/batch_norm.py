@@ -14,6 +14,7 @@ from tdt import _backend, _kernels
 from tdt._backend.layout import output_is_channels_last
 from tdt._backend.waiting import repeatable
 from tdt._core.dtype import FLOATING, bfloat16, check_category, float16, float32
+from tdt._core.errors import constant
 from tdt._core.mode import no_grad, state, uncast_record
 from tdt._core.tensor import Tensor, wrap
 from tdt._kernels import (
@@ -211,20 +212,14 @@ def _batch_norm_eval(xp, x, mean, var, w=None, b=None, *, eps):
     return out
 
 
-@_batch_norm_eval.vjp("x", "mean", "var", "w", "b")
+@_batch_norm_eval.vjp("x", "w", "b")
 def _(g, needs, x, mean, var, w, eps):
     axes, rstd = _axes(x.ndim), (var + eps).rsqrt()
     scale = rstd if w is None else rstd * w
-    plain = weighted = g
-    if any(needs[1:]):
-        plain = g.sum(axes)
-        weighted = (g * (x - per_channel(mean, x.ndim))).sum(axes) * rstd
     return (
         g * per_channel(scale, x.ndim) if needs[0] else None,
-        -plain * scale if needs[1] else None,
-        weighted * scale * rstd * -0.5 if needs[2] else None,
-        weighted if needs[3] else None,
-        plain if needs[4] else None,
+        (g * (x - per_channel(mean, x.ndim))).sum(axes) * rstd if needs[1] else None,
+        g.sum(axes) if needs[2] else None,
     )
 
 
@@ -234,7 +229,7 @@ _EVAL_SLOPES = (
 )
 
 
-@_batch_norm_eval.fast_vjp("x", "mean", "var", "w", "b")
+@_batch_norm_eval.fast_vjp("x", "w", "b")
 def _(xp, g, needs, x, mean, var, w, eps):
     rstd = 1 / xp.sqrt(var + x.dtype.type(eps))
     scale = rstd if w is None else rstd * w
@@ -247,15 +242,7 @@ def _(xp, g, needs, x, mean, var, w, eps):
             gx = g * per_channel(scale, x.ndim)
         if any(needs[1:]):
             plain, weighted = grad_sums(xp, g, x, mean)
-    if any(needs[1:]):
-        weighted = weighted * rstd
-    return (
-        gx if needs[0] else None,
-        -plain * scale if needs[1] else None,
-        weighted * scale * rstd * x.dtype.type(-0.5) if needs[2] else None,
-        weighted if needs[3] else None,
-        plain if needs[4] else None,
-    )
+    return gx if needs[0] else None, weighted * rstd if needs[1] else None, plain if needs[2] else None
 
 
 def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
@@ -271,7 +258,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     Raises:
         ValueError: when a channel has a single value in training, or one of the running statistics is missing there; when
             `eps` is negative, or 0 in training.
-        RuntimeError: when sizes or dtypes do not fit, or running statistics are missing without `training`.
+        RuntimeError: when sizes or dtypes do not fit, running statistics are missing without `training`, or they require grad.
         IndexError: when `input` has fewer than 2 dimensions.
     Source: Ioffe and Szegedy, "Batch Normalization: Accelerating Deep Network Training by Reducing Internal Covariate
         Shift", 2015.
@@ -377,6 +364,7 @@ def normed_and_statistics(input: Tensor, running_mean: Tensor | None, running_va
         out = input.clone() if weight is None else input * weight[0]
         return out if bias is None else out + bias[0], None, None
     params = running_mean, running_var, weight, bias
+    refuse_gradients(running_mean, running_var)
     _check_sizes(input, params)
     if not array.flags.c_contiguous:
         input = in_output_format(input)
@@ -401,6 +389,13 @@ def normed_and_statistics(input: Tensor, running_mean: Tensor | None, running_va
         check_category("batch_norm", FLOATING, input.dtype)
         out = _batch_norm_eval(input, used_mean, used_var, weight, bias, eps=eps)
     return out if out.dtype is kind else out.to(kind), mean, rstd
+
+
+def refuse_gradients(running_mean: Tensor | None, running_var: Tensor | None) -> None:
+    """RuntimeError for running statistics that require grad, where gradients are recorded."""
+    for name, running in (("running_mean", running_mean), ("running_var", running_var)):
+        if running is not None and state.grad and running.requires_grad:
+            raise constant("batch_norm", name)
 
 
 def _check_sizes(input: Tensor, params: tuple[Tensor | None, ...]) -> None:
@@ -513,6 +508,8 @@ def _counts_on_gpu(input: Tensor, params: tuple[Tensor | None, ...], eps: float,
     if x.__class__ is np.ndarray or x.ndim < 2 or eps <= 0 or _values_of_a_channel(x.shape) < 2:
         return False
     if not fits_gpu(input, *params) or any(v is not None and v._a.shape != x.shape[1:2] for v in params):
+        return False
+    if state.grad and any(v is not None and v.requires_grad for v in params[:2]):
         return False
     if batches is None:
         return True

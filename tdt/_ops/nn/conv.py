@@ -57,6 +57,7 @@ from tdt._ops.nn.pad import pad
 from tdt.autograd._autocast import called_below_autocast, cast_operands, casts_on
 from tdt.autograd._dispatch import apply
 from tdt.autograd._layouts import Layouts
+from tdt.autograd._node_names import label
 from tdt.autograd._op import op
 from tdt.autograd._record import repeated
 
@@ -404,9 +405,9 @@ def check_arguments(name: str, size: tuple, dtype: Any, weight: tuple, weight_dt
             raise RuntimeError(
                 f"Input type ({input_type}) and {what} type ({other_type}) should be the same. Convert one with .to(dtype)"
             )
-    if 0 in size[1:]:
+    if 0 in size[2:]:
         raise RuntimeError(
-            f"{name}: Expected non-zero size for input dimensions other than batch, but got {list(size)}"
+            f"{name}: Expected non-zero size for input dimensions other than batch and channels, but got {list(size)}"
         )
 
 
@@ -480,9 +481,22 @@ def _conv_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | N
     padding = tuple_of(padding, nd, "padding")
     stride = _check(name, *kinds(x, weight, bias), stride, padding, dilation, groups)
     how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    if not x.shape[1]:
+        out = _without_channels(x, weight, bias, how)
+        return out.squeeze(0) if single else out
     out = apply(conv, (x, weight, bias), how, None, call if x is argument else None)
     CHECKED.add(key, x, weight, bias, how)
     return out.squeeze(0) if single else out
+
+
+def _without_channels(x: Tensor, w: Tensor, b: Tensor | None, how: dict[str, Any]) -> Tensor:
+    """The result for an input without channels, which has none either, as in PyTorch."""
+    count, _, *size = conv_shape(x.shape, w.shape, **how)
+    out = x.new_zeros((count, 0, *size))
+    for operand in (x, w, b):
+        if operand is not None:
+            out = out + operand.sum().to(out.dtype)  # whose gradient is 0
+    return label(out, "ConvolutionBackward0") if out._edge is not None else out
 
 
 def _named_padding(

@@ -19,6 +19,7 @@ from tdt._ops.nn.batch_norm import (
     input_grad,
     per_channel,
     prepared_gradients,
+    refuse_gradients,
     required,
 )
 from tdt._ops.shape.memory import in_output_format
@@ -206,13 +207,15 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var
     Shape: input (N, C, *); running_mean, running_var, weight and bias (C,); result as input.
     Raises:
         ValueError: when a channel has a single value and `use_input_stats` is True.
-        RuntimeError: when sizes or dtypes do not fit, or running statistics are missing without `use_input_stats`.
+        RuntimeError: when sizes or dtypes do not fit, running statistics are missing without `use_input_stats`, or they require
+            grad.
     Source: Ulyanov et al., "Instance Normalization: The Missing Ingredient for Fast Stylization", 2016.
 
     >>> import tdt
     >>> tdt.nn.functional.instance_norm(tdt.tensor([[[1.0, 3.0]]]))
     tensor([[[-1.0000,  1.0000]]])
     """
+    refuse_gradients(running_mean, running_var)
     shape = input.shape
     if use_input_stats and math.prod(shape[2:]) == 1:
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {shape}")

@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from tdt._core.calls import TENSOR_TYPES
 from tdt._core.dtype import REAL, REAL_NUMBERS
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
+from tdt._core.wrapping import wraps
 from tdt._core.writing import refuse_shared
 from tdt._ops._common import keep, wrap_dim
 from tdt._ops.elementwise._front import check_operands, tensor_argument
@@ -33,6 +34,7 @@ from tdt.autograd._op import Op, finish, op
 __all__ = ["kthvalue", "max", "median", "min", "mode", "nanmedian"]
 
 
+F = TypeVar("F", bound=Callable[..., Any])
 LONG_ROW = 32  # elements from which on NumPy finds a row's extreme sooner than a loop that keeps value and index
 
 
@@ -105,6 +107,24 @@ def _extreme_way(name: str, of_all: FastPath) -> tuple[Callable[..., Any], Calla
     )
 
 
+def _takes_dim_of_tensor(function: F) -> F:
+    """Let the keyword `dim` of `max` or `min` be an integer tensor without dimensions; TypeError for other tensors."""
+
+    @wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        dim = kwargs.get("dim")
+        if isinstance(dim, Tensor):
+            if dim.ndim or dim.dtype.category != _dtype.INT:
+                raise TypeError(
+                    f"{function.__name__}() received an invalid combination of arguments - got (Tensor, dim=Tensor), but dim "
+                    "must be an integer; a tensor to compare with is the second argument, or other="
+                )
+            kwargs["dim"] = int(dim)
+        return function(*args, **kwargs)
+
+    return cast("F", called)
+
+
 def _extreme(name: str, input: Tensor, dim: Any, keepdim: bool, other: Tensor | None, out: Any) -> Any:
     """`max` or `min`, by name."""
     along_dim, of_all, of_two = _EXTREMES[name]
@@ -125,6 +145,7 @@ def _extreme(name: str, input: Tensor, dim: Any, keepdim: bool, other: Tensor | 
 
 @method()
 @takes(*_extreme_way("max", _short_amax))
+@_takes_dim_of_tensor
 def max(
     input: Tensor,
     dim: int | Tensor | None = None,
@@ -136,7 +157,8 @@ def max(
     """Largest element; along a dimension also its index; or the elementwise maximum of two tensors.
 
     Args:
-        dim: dimension to search along, or a tensor, which is taken as `other`; None for the largest of all elements.
+        dim: dimension to search along, or by position a tensor, which is taken as `other`; None for the largest of all
+            elements.
         other: tensor to compare with elementwise, as `maximum`.
     Shape: input (*); result (), or with `dim` input's shape without it (of size 1 with keepdim=True), or with `other` the
         broadcast shape.
@@ -154,6 +176,7 @@ def max(
 
 @method()
 @takes(*_extreme_way("min", _short_amin))
+@_takes_dim_of_tensor
 def min(
     input: Tensor,
     dim: int | Tensor | None = None,
@@ -165,7 +188,8 @@ def min(
     """Smallest element; along a dimension also its index; or the elementwise minimum of two tensors.
 
     Args:
-        dim: dimension to search along, or a tensor, which is taken as `other`; None for the smallest of all elements.
+        dim: dimension to search along, or by position a tensor, which is taken as `other`; None for the smallest of all
+            elements.
         other: tensor to compare with elementwise, as `minimum`.
     Shape: input (*); result (), or with `dim` input's shape without it (of size 1 with keepdim=True), or with `other` the
         broadcast shape.

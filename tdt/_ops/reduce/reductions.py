@@ -423,19 +423,28 @@ _share = _kernels.from_formula(
 
 
 @method()
-@takes(lambda dim, keepdim=False: (_short_logsumexp, dim, keepdim))
+@takes(lambda dim, keepdim=False: (_short_logsumexp, dim, keepdim) if keepdim or dim.__class__ is int else None)
 def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """Logarithm of the sum of exp(x) over `dim`, computed without overflow.
 
     Args:
-        dim: one or several dimensions; None or () for all.
+        dim: one or several dimensions; with keepdim=True, or of an empty input, () for all.
     Shape: input (*); result input's shape without `dim` (of size 1 with keepdim=True).
+    Raises:
+        TypeError: when `dim` is None.
+        RuntimeError: when `dim` is () for an input with dimensions and elements, and keepdim is False.
 
     >>> import tdt
     >>> tdt.logsumexp(tdt.tensor([1000.0, 1000.0]), 0)
     tensor(1000.6932)
     """
-    return finish(_logsumexp, out, input, dim=wrap_dims(dim, input.ndim), keepdim=keepdim)
+    if dim is None:
+        raise TypeError("logsumexp(): argument 'dim' (position 2) must be tuple of ints, not NoneType")
+    dims = wrap_dims(dim, input.ndim)
+    if dims is None and not keepdim and input.ndim and input._a.size:
+        ones = [1] * input.ndim
+        raise RuntimeError(f"output with shape [] doesn't match the broadcast shape {ones}: name the dimensions")
+    return finish(_logsumexp, out, input, dim=dims, keepdim=keepdim)
 
 
 def refuse_empty(name: str, x: Tensor, dim: AllDims, whole: type[Exception] = RuntimeError) -> None:

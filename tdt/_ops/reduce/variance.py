@@ -11,7 +11,7 @@ import numpy as np
 from tdt import _backend, _kernels
 from tdt._backend.waiting import repeatable
 from tdt._core.calls import front
-from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX, float32
+from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import Dims, count, keep, wrap_dims
@@ -118,10 +118,27 @@ _short_var, _short_std = (
 )
 
 
+@op(dtypes=FLOATING_AND_COMPLEX, packed=True)
+@repeatable
+def _mean_beside(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False) -> Any:
+    """The mean, rounded once; NaN where an element before the last one is infinite, as PyTorch's running mean is then."""
+    wide = x.astype(np.float64) if x.dtype == np.float32 else x
+    mean = _mean.forward(xp, wide, dim=dim, keepdim=keepdim)
+    if xp is np and x.dtype.kind == "f" and x.size and np.isinf(mean).any():
+        infinite = np.isinf(x)
+        last = tuple([slice(-1 if dim is None or d in dim else None, None) for d in range(x.ndim)])
+        inner = infinite.sum(dim, keepdims=True) > infinite[last]
+        mean = np.where(inner.reshape(np.shape(mean)), mean.dtype.type(math.nan), mean)
+    return mean.astype(x.dtype)
+
+
+_mean_beside.vjp("x")(_mean.rules["x"].function)
+_mean_beside.fast_vjp("x")(_mean.rules["x"].fast)  # type: ignore[arg-type]
+
+
 def _with_mean(name: str, record: Op, input: Tensor, options: dict[str, Any]) -> tuple[Tensor, Tensor]:
     """(variance or standard deviation, mean), whose nodes show `name`."""
-    wide = input.double() if input.dtype is float32 else input  # PyTorch's mean beside a variance is rounded once
-    mean = _mean(wide, dim=options["dim"], keepdim=options["keepdim"]).to(input.dtype)
+    mean = _mean_beside(input, dim=options["dim"], keepdim=options["keepdim"])
     return label(record(input, **options), name), label(mean, name)
 
 

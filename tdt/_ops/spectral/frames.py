@@ -13,13 +13,15 @@ from tdt._core.tensor import Tensor
 from tdt._ops._common import wrap_dim
 from tdt.autograd._op import op
 
+LONGEST = 2**63 - 1  # bytes of a step: with longer ones there is one window, whose stride has no effect
+
 
 @op(view=True, float8=FLOAT8S)
 def _unfold(xp: ModuleType, x: Any, *, dim: int, size: int, step: int) -> Any:
     if not x.ndim:
         x = x.reshape(1)[:size]
         return _backend.as_strided(x, (size,), x.strides)
-    count = (x.shape[dim] - size) // step + 1
+    count, step = (x.shape[dim] - size) // step + 1, min(step, LONGEST // max(1, x.strides[dim]))
     shape = (*x.shape[:dim], count, *x.shape[dim + 1 :], size)
     strides = (*x.strides[:dim], x.strides[dim] * step, *x.strides[dim + 1 :], x.strides[dim])
     return _backend.as_strided(x, shape, strides)
@@ -27,7 +29,7 @@ def _unfold(xp: ModuleType, x: Any, *, dim: int, size: int, step: int) -> Any:
 
 @_unfold.vjp("x")
 def _(g: Tensor, x_shape: tuple[int, ...], dim: int, size: int, step: int) -> Tensor:
-    return overlap_add(g, dim=dim, step=step, n=x_shape[dim]) if x_shape else g.sum()
+    return overlap_add(g, dim=dim, step=min(step, x_shape[dim] + 1), n=x_shape[dim]) if x_shape else g.sum()
 
 
 @method()
@@ -37,6 +39,7 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     Shape: input (*, n, *), n along `dimension`; result (*, (n - size) // step + 1, *, size).
     Raises:
         RuntimeError: when `size` is negative or larger than n, or `step` is not positive.
+        ValueError: when `step` has more than 64 bits.
         IndexError: when `dimension` is out of range.
 
     >>> import tdt
@@ -52,6 +55,8 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
         raise RuntimeError(f"maximum size for tensor at dimension {d} is {length} but size is {size}")
     if integer(step) <= 0:
         raise RuntimeError(f"step is {step} but must be > 0")
+    if step >= 2**63:
+        raise ValueError("Overflow when unpacking long long")
     return _unfold(input, dim=d, size=size, step=step)
 
 
