@@ -6,11 +6,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tdt._kernels._code import Code, Value
+from tdt._kernels._code import Code, Value, native
 from tdt._kernels._gufunc import Operand, generalized
 from tdt._kernels._jit import jit
+from tdt._kernels._pairs import turned
 from tdt._kernels._pool import parallel
+from tdt._kernels._rows import allocated, release
+from tdt._kernels._syntax import vector
 
+SIDE = 8  # rows that are resampled side by side
 GRAIN = 1 << 15  # elements that a thread should at least have
 ZERO = np.float32(0)
 
@@ -23,9 +27,11 @@ def resample(x: np.ndarray, table) -> np.ndarray:
     out = np.empty((outer, count, inner), np.float32)
     if inner > 1:
         parallel(_rows, outer * count, x, start, index, weight, out, grain=-(-GRAIN // inner))
+    elif outer < SIDE:
+        return resample_few(x, table)
     else:
-        flat = x.reshape(x.shape[:2]), start, index, weight, table.each, out.reshape(out.shape[:2])
-        parallel(_columns, outer, *flat, grain=-(-GRAIN // count))
+        arrays, blocks = (x, start, index, weight, out, *x.shape[:2], count), -(-outer // SIDE)
+        parallel(_across(table.each == 2), blocks, *arrays, grain=-(-GRAIN // (SIDE * count)))  # type: ignore[arg-type]
     return out
 
 
@@ -48,6 +54,17 @@ def prepared_few(x: np.ndarray, table) -> Callable[[np.ndarray], np.ndarray]:
     letter, start, index = x.dtype.char, table.start[:-1], table.index
     end = table.start[1:]
     weight = np.ones(index.shape, x.dtype) if table.weight is None else table.weight
+    outer, n, inner = x.shape
+    if letter == "f" and inner == 1 and outer >= SIDE:
+        run = _across(table.each == 2).with_last(-(-outer // SIDE), outer, n, table.count)
+        taken, shape = (table.start, index, weight), (outer, table.count, 1)
+
+        def across(x: np.ndarray) -> np.ndarray:
+            out = np.empty(shape, np.float32)
+            run(x, *taken, out)
+            return out
+
+        return across
     code = _few(f"{letter}qqq{letter}{letter}", letter)
     return lambda x: code(x, start, end, index, weight)
 
@@ -104,6 +121,63 @@ def _row(code: Code, kind: str, width: Value, first: Value, last: Value, tap: Ca
     code.choose(last - first == 2, two, any_number)
 
 
+@native("pppppqqq")
+def _across(code: Code, first: Value, last: Value, arguments: list[Value], two: bool) -> None:
+    """SIDE rows of x (rows, n) against a table, side by side in vectors: as the columns of a block that is turned.
+
+    x, first taps of results and the end of the last ones, places, weights, out (rows, count); rows, n, count. The last block
+    overlaps others. two: every result has two taps.
+    """
+    x, start, index, weight, out, rows, n, count = arguments
+    (columns,) = allocated(code, n * SIDE)
+    one, few = code.array("float", SIDE), range(SIDE)
+
+    def tap(t: Value) -> Value:
+        return code.load("float", columns, code.load("i64", index, t) * SIDE, SIDE) * code.splat(
+            code.load("float", weight, t), SIDE
+        )
+
+    def result(i: Value) -> Value:
+        begin = code.load("i64", start, i)
+        if two:
+            return tap(begin) + tap(begin + 1)
+        total = code.variable(vector("float", SIDE), 0.0)
+        with code.loop(begin, code.load("i64", start, i + 1)) as t:
+            value = tap(t)
+            total.set(code.select(t == begin, value, total.get() + value))
+        return total.get()
+
+    def turned_in(row: Value) -> None:
+        with code.loop(0, n, SIDE) as at:
+            j = code.minimum(at, n - SIDE)
+            lines = turned(code, [code.load("float", x, (row + r) * n + j, SIDE) for r in few])
+            for k, line in enumerate(lines):
+                code.store(line, columns, (j + k) * SIDE)
+
+    def taken_in(row: Value) -> None:
+        with code.loop(0, n) as j:
+            for r in few:
+                code.store(code.load("float", x, (row + r) * n + j), columns, j * SIDE + r)
+
+    def turned_out(row: Value) -> None:
+        with code.loop(0, count, SIDE) as at:
+            i = code.minimum(at, count - SIDE)
+            for r, line in enumerate(turned(code, [result(i + k) for k in few])):
+                code.store(line, out, (row + r) * count + i)
+
+    def taken_out(row: Value) -> None:
+        with code.loop(0, count) as i:
+            code.store(result(i), one)
+            for r in few:
+                code.store(code.load("float", one, r), out, (row + r) * count + i)
+
+    with code.loop(first, last) as block:
+        row = code.minimum(block * SIDE, rows - SIDE)
+        code.choose(n >= SIDE, lambda: turned_in(row), lambda: taken_in(row))
+        code.choose(count >= SIDE, lambda: turned_out(row), lambda: taken_out(row))
+    release(code, columns)
+
+
 def _weights(table) -> np.ndarray:
     return np.ones(table.index.size, np.float32) if table.weight is None else table.weight
 
@@ -154,22 +228,3 @@ def _pixels(first, last, x, index, weight, index_across, weight_across, each, ou
                 target, a, b, c, d = out[n, i, j], row[left], row[right], other[left], other[right]
                 for k in range(target.size):
                     target[k] = p * (s * a[k] + t * b[k]) + q * (s * c[k] + t * d[k])
-
-
-@jit
-def _columns(first, last, x, start, index, weight, each, out):
-    """`each`: the number of taps of every row of the table, or 0 if the rows differ."""
-    for a in range(first, last):
-        row, target = x[a], out[a]
-        if each == 1:
-            for i in range(target.size):
-                target[i] = row[index[i]] * weight[i]
-        elif each == 2:
-            for i in range(target.size):
-                target[i] = row[index[2 * i]] * weight[2 * i] + row[index[2 * i + 1]] * weight[2 * i + 1]
-        else:
-            for i in range(target.size):
-                total = ZERO
-                for k in range(start[i], start[i + 1]):
-                    total += row[index[k]] * weight[k]
-                target[i] = total

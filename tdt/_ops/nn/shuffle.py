@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tdt._backend.layout import empty_output
 from tdt._core.methods import function_alias
 from tdt._core.tensor import Tensor
@@ -10,12 +12,19 @@ from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 from tdt.autograd._remembered import calls_by_shape
 
+FEW = 8  # elements of the last dimension that are copied one after the other: NumPy's inner loop would be over them
+
 
 @op(computes=False, shape=lambda x, *, joined, **how: joined)
 def _rearrange(xp, x, *, split, order, joined):
     """`x` seen as `split`, its dimensions in another order, and joined; channels-last in memory where x is."""
     out = empty_output(xp, joined, x.dtype, x)
-    out.reshape(tuple(split[d] for d in order))[...] = x.reshape(split).transpose(order)
+    target, source = out.reshape(tuple(split[d] for d in order)), x.reshape(split).transpose(order)
+    if xp is np and target.shape[-1] <= FEW:
+        for k in range(target.shape[-1]):
+            target[..., k] = source[..., k]
+    else:
+        target[...] = source
     return out
 
 
