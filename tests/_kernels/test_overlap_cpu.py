@@ -103,3 +103,27 @@ def test_few_windows_with_many_weights_are_computed_so():
     far = {"size": (8, 8), "stride": (1, 1), "padding": (6, 6), "dilation": (4, 4), "groups": 1}
     y = np.zeros((1, 512, 8, 8), np.float32)
     assert not overlapping_windows((y, weights, None), far), "most cells are outside of the image"
+
+
+@pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
+@pytest.mark.parametrize(
+    ("case", "chosen"),
+    [
+        ((1, 512, 512, 64, 7), True),  # many weights
+        ((2, 3, 16, 100, 16), True),  # few channels
+        ((8, 64, 64, 64, 7), False),
+    ],
+    ids=str,
+)
+def test_lines_of_many_weights_or_few_channels_are_computed_so(case, chosen):
+    count, channels, out, length, cells = case
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal((count, out, length - cells + 3), np.float32)
+    w = rng.standard_normal((out, channels, cells), np.float32)
+    how = {"size": (length,), "stride": (1,), "padding": (1,), "dilation": (1,), "groups": 1}
+    kernel = _kernels.KERNELS["overlap_cpu:conv_input_grad"]
+    assert kernel.when((y, w, None), how) == chosen
+    found = kernel.function(y, w, None, **how)
+    assert found.flags.c_contiguous
+    scale = np.abs(found).max()
+    np.testing.assert_allclose(found, conv_cpu.conv_input_grad(y, w, **how), rtol=0, atol=1e-5 * scale)

@@ -80,7 +80,7 @@ CUDNN = {name: gpu_kernel(f"cudnn_gpu:{name}", lazy("cudnn_gpu:fits")) for name 
 def _kernels(name: str) -> ByShape:
     of_volumes = () if name == "conv_input_grad" else (kernel(f"volume_cpu:{name}", few_image_channels, lines=True),)
     of_patches = () if name == "conv_input_grad" else (kernel(f"patches_cpu:{name}", few_windows),)
-    overlap = (kernel(f"overlap_cpu:{name}", overlapping_windows),) if name == "conv_input_grad" else ()
+    overlap = (kernel(f"overlap_cpu:{name}", overlapping_windows, lines=True),) if name == "conv_input_grad" else ()
     of_depths = () if name == "conv" else (kernel(f"depth_cpu:{name}", few_volume_channels),)
     of_lines = kernel(f"lines_cpu:{name}", few_line_channels)
     in_groups = kernel(f"depthwise_cpu:{name}", groups_of_images, lines=True)
