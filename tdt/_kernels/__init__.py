@@ -35,15 +35,12 @@ from tdt._kernels._arrays import (
     copy_in_order,
     copy_to,
     distances,
-    finisher,
     folded,
     for_arrays,
-    gatherer,
     has_gaps,
     in_order,
     is_in_order,
     join_arrays,
-    join_of,
     joined_rows,
     logsumexp,
     matrix_product,
@@ -69,7 +66,6 @@ from tdt._kernels._arrays import (
     total,
     triangle,
     variance,
-    view_wrapper,
     zeros_like,
     zeta,
 )
@@ -166,6 +162,7 @@ from tdt._kernels._indexed import (
     searched,
     taken,
 )
+from tdt._kernels._of_tensors import finisher, gatherer, join_of, view_wrapper, writer
 from tdt._kernels._registry import (
     FEW_CALLS,
     KERNELS,
@@ -351,6 +348,7 @@ __all__ = [
     "variance",
     "view_wrapper",
     "widen",
+    "writer",
     "winograd_enabled",
     "zeta",
 ]

@@ -258,26 +258,6 @@ def _unexpanded(x: np.ndarray, shape: tuple[int, ...]) -> None:
 EXPAND = Found(lambda key: _expand() if SWITCHES.kernels else _unexpanded, _unexpanded)  # of "arrays": `_views.expand`
 
 
-def view_wrapper(kind: type, view: type) -> Any:
-    """A function that makes tensors of views, as `_views.view_wrapper` says; None where there is none."""
-    return _view_wrapper(kind, view) if SWITCHES.kernels else None
-
-
-def finisher(classes: dict[str, type], leaf: tuple, numbers: Any, otherwise: Any) -> Any:
-    """As `_nodes.finisher` says; `otherwise` while kernels are switched off."""
-    return _finisher(classes, leaf, numbers, otherwise) if SWITCHES.kernels else otherwise
-
-
-def gatherer(classes: dict[str, type]) -> Any:
-    """A function that gathers operands, as `_operands.gatherer` says; None where there is none."""
-    return _gatherer(classes) if SWITCHES.kernels else None
-
-
-def join_of(kind: type, view: type) -> Any:
-    """A function that joins small tensors, as `_join.join_of` says; None where there is none."""
-    return _join_of(kind, view) if SWITCHES.kernels else None
-
-
 def total(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
     """The sum over `axis`, as `_backend.total` says, by generated code; of few integers, which are exact, by NumPy."""
     if x.__class__ is np.ndarray and SWITCHES.kernels:
@@ -602,9 +582,7 @@ _row_scan, _column_scan = lazy("_row_scan:row_function"), lazy("_row_scan:column
 _sort, _row_order = lazy("order_cpu:sort"), lazy("order_cpu:row_function")
 _argsort, _ranked = lazy("order_cpu:argsort"), lazy("order_cpu:ranked")
 _row_function, _prepared_fold = lazy("fold_cpu:row_function"), lazy("fold_cpu:prepared_fold")
-for_arrays, _join, _join_of = lazy("_gufunc:for_arrays"), lazy("_join:join"), lazy("_join:join_of")
-_expand, _view_wrapper, _finisher = lazy("_views:expand"), lazy("_views:view_wrapper"), lazy("_nodes:finisher")
-_gatherer = lazy("_operands:gatherer")
+for_arrays, _join, _expand = lazy("_gufunc:for_arrays"), lazy("_join:join"), lazy("_views:expand")
 _triangular, _small_cholesky = lazy("triangular_cpu:solved"), lazy("triangular_cpu:cholesky")
 MOST_ROWS = 16  # of matrices for these two
 MOST_REPEATED = 1 << 28  # bytes of a copy of elements that share memory, more than they take

@@ -16,12 +16,13 @@ from tdt._kernels._references import place_of
 SLOTS = {
     "tensor": ("_a", "_st", "_edge", "_view", "_grad"),
     "view": ("base", "version"),
-    "plan": ("backward_plans", "by_rank", "direct"),
+    "plan": ("backward_plans", "by_rank", "direct", "function"),
     "backward_plan": ("keep_operands", "keep_outputs", "has_rule", "dtypes", "multiple_outputs", "broadcasts", "needs_shapes",
                       "needs_dtypes"),
     "node": ("backward_plan", "edges", "saved", "shapes", "dtypes", "attributes", "aux", "number", "hooks", "outs", "call"),
 }  # fmt: skip
-OBJECTS = {"array": np.ndarray, "none": None, "true": True, "false": False, "zero": 0, "tuple": tuple, "numpy": np}
+OBJECTS = {"array": np.ndarray, "none": None, "true": True, "false": False, "zero": 0, "tuple": tuple, "numpy": np,
+           "float": float, "int": int}  # fmt: skip
 STRINGS = {name: sys.intern(name) for name in ("version", "inference", "shape", "dtype")}
 PASSED = ("tensor", "storage", "node", "leaf", "numbers", "otherwise")
 WORDS = [*OBJECTS, *STRINGS, *PASSED, *(f"{owner}.{name}" for owner, names in SLOTS.items() for name in names)]

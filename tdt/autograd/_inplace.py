@@ -18,6 +18,7 @@ from tdt._core.writing import check_cast, check_memory, check_overlap, store
 from tdt._kernels import LARGE_ARITHMETIC
 from tdt._kernels._threads import THREADS
 from tdt.autograd._dispatch import apply, converted, number_key, ufunc_of
+from tdt.autograd._record import WRITE
 from tdt.autograd._views import check_view, edge_of, edge_without_hooks, move, record
 
 if TYPE_CHECKING:
@@ -119,6 +120,11 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
         return False
     if record and (out._edge is not None or (out._view is not None and out._view.base._edge is not None)):
         return False
+    try:
+        if WRITE["small"](op.writes, out, operands, attributes, record, op.ufuncs is not None):
+            return True
+    except (ValueError, OverflowError):
+        return False  # the general path raises PyTorch's error
     a, storage = out._a, out._st
     dtype = a.dtype
     if a.__class__ is not ndarray or not a.flags.c_contiguous or (storage.inference and record is not INFERENCE):
@@ -166,8 +172,12 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
         if generated:
             ufunc, numbers, _, pick = ufunc_of(op, key, arrays, attributes)
             if ufunc is not None:
-                ufunc(*arrays if pick is None else pick(arrays), *numbers, a)
+                picked = arrays if pick is None else pick(arrays)
+                ufunc(*picked, *numbers, a)
                 storage.bump_version()
+                in_order = [*map(id, picked)] == [id(x) for x in arrays if x.__class__ is ndarray]
+                if in_order and (op.elementwise or len(arrays) == 1):
+                    _remember(op, arrays, attributes, True, (ufunc, *numbers))
                 return True
             key = [dtype if x.__class__ is ndarray else x.__class__ for x in arrays]
         plan = op.plans.get(dtype if len(key) <= 2 and key[0] is dtype is key[-1] else tuple(key))
@@ -181,6 +191,8 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
             )
             direct(*arrays, a)
             storage.bump_version()
+            if direct is plan.function:
+                _remember(op, arrays, attributes, False, plan)
             return True
         attributes = {**op.defaults, **attributes} if op.defaults else attributes
         result = op.forward(np, *arrays, **attributes, out=a)
@@ -190,6 +202,21 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
         write_result(out, alias(result, None))
     storage.bump_version()
     return True
+
+
+def _remember(op: Op, arrays: list[Any], attributes: dict, by_value: bool, found: Any) -> None:
+    """Keep what computes into the target of a call, for `WRITE`."""
+    key: list[Any] = []
+    for x in arrays:
+        key += (x.dtype,) if x.__class__ is ndarray else (x.__class__, x) if by_value else (x.__class__,)
+    for name, value in attributes.items():
+        key += name, value.__class__, value
+    if len(op.writes) >= MOST_WRITES:
+        op.writes.clear()
+    op.writes[tuple(key)] = found
+
+
+MOST_WRITES = 500  # of an op: by the values of its numbers
 
 
 def may_require_grad(t: Tensor) -> bool:

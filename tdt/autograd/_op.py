@@ -142,7 +142,8 @@ class Op(Traits):
         draws = self.random and not hasattr(forward, "repeatable")
         self.layouts: Any = False if draws or self.data_dependent else None
         self.plans: dict[tuple, Plan] = {}
-        _kernels.UFUNCS.append(self.plans)
+        self.writes: dict[tuple, Any] = {}  # what `_inplace.compute_into` calls, see `_kernels._writes.writer`
+        _kernels.UFUNCS.extend((self.plans, self.writes))
         self.on_sparse: Callable[..., Any] | None = None
         self.view = self.view or self.multi_view
         self.computes = self.computes and not self.view

@@ -123,6 +123,15 @@ def _gathers_none(plans: dict, operands: tuple) -> None:
 GATHER = _kernels.Found(lambda key: _kernels.gatherer(CLASSES) or _gathers_none, _gathers_none)
 
 
+def _writes_none(functions: dict, target: Any, operands: tuple, attributes: dict, record: Any, by_value: bool) -> bool:
+    """Leave all writes to Python."""
+    return False
+
+
+# Of "small": see `_kernels._writes.writer`.
+WRITE = _kernels.Found(lambda key: _kernels.writer(CLASSES) or _writes_none, _writes_none)
+
+
 def repeated(
     op: Op, operands: tuple, attributes: dict, function: Layouts | None = None
 ) -> tuple[Any, LayoutCall | None]:
