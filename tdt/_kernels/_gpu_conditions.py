@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tdt._backend.layout import is_dense
-from tdt._kernels._formulas import LOWER
+from tdt._kernels._formulas import FLOAT32, LOWER
 from tdt._kernels._registry import SWITCHES
 
 FLOATS = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
@@ -40,15 +40,19 @@ def gpu_convolution(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def gpu_channels(arrays: Sequence[Any], attributes: dict) -> bool:
-    """(N, C, *), contiguous or channels-last without gaps, then parameters of each channel, all of one floating-point type."""
+    """(N, C, *), contiguous or channels-last without gaps, then parameters of each channel, all of one floating-point type.
+
+    Parameters of images in half precision are float32.
+    """
     kind = arrays[0].dtype
+    of_rest = np.dtype(np.float32) if kind in LOWER else kind
     images = [a for a in arrays if a is not None and a.ndim > 1]
     rest = [a for a in arrays if a is not None and a.ndim <= 1]
     return (
-        kind in FLOATS
+        of_rest in FLOATS
         and bool(images)
         and all(a.dtype == kind and a.size > 0 and is_dense(a) for a in images)
-        and all(a.dtype == kind and a.flags.c_contiguous for a in rest)
+        and all(a.dtype == of_rest and a.flags.c_contiguous for a in rest)
     )
 
 
@@ -137,6 +141,30 @@ def gpu_foldable(arrays: Sequence[Any], attributes: dict) -> bool:
     (x,) = arrays
     known = attributes["name"] in GPU_FOLDS
     return known and (x.dtype in FLOATS or x.dtype in LOWER) and x.ndim <= MOST_DIMENSIONS and x.size > 0
+
+
+def gpu_converted(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Two arrays of one shape, not empty: of float64, or one of float32 and the other of a floating-point type."""
+    x, out = arrays
+    kinds = {x.dtype, out.dtype}
+    return x.shape == out.shape and x.size > 0 and kinds <= {*FLOATS, *LOWER} and (FLOAT32 in kinds or kinds < FLOATS)
+
+
+def gpu_rows(arrays: Sequence[Any], attributes: dict) -> bool:
+    """An array of float32 or float64 that is not empty, of one to eight dimensions."""
+    (x,) = arrays
+    return x.dtype in FLOATS and 0 < x.ndim <= MOST_DIMENSIONS and x.size > 0
+
+
+def gpu_places(arrays: Sequence[Any], attributes: dict) -> bool:
+    """As `gpu_rows`; contiguous, where places among all elements are asked for."""
+    return gpu_rows(arrays, attributes) and (attributes["dim"] is not None or arrays[0].flags.c_contiguous)
+
+
+def gpu_selected(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Elements and their indices along `dim`, along which both have size 1."""
+    x, indices = arrays
+    return gpu_words([x], {}) and x.shape == indices.shape and x.shape[attributes["dim"]] == 1
 
 
 def gpu_words(arrays: Sequence[Any], attributes: dict) -> bool:

@@ -2,7 +2,7 @@
 
 Of a channel of more than `PART` values each block has a part: a launch finds the sums, in which the block of a channel that ends
 last joins its parts in order, and a second one uses them. So does a convolution's bias get its gradient, in one launch. For
-channels-last images these launches are of `norm_last_gpu`.
+channels-last images these launches are of `norm_last_gpu`. Statistics and parameters of arrays in half precision are float32.
 """
 
 from __future__ import annotations
@@ -133,6 +133,7 @@ extern "C" __global__ void __launch_bounds__(1024) layer_norm_vjp(
 OF_CHANNELS = (
     f"enum {{ PART = {PART} }};\n"
     + r"""
+// Memory of x, of g and of what lies as they do holds `stored`, which may have half the precision.
 // Element (n, c, l) of x lies at n * x.n + c * x.c + l * x.l, and likewise of g; results lie as x.
 struct steps { long long n, c, l; };
 struct sizes { long long channels, count, length, parts; };  // count: values of a channel; parts: blocks for each
@@ -203,38 +204,38 @@ struct found_in_parts {
 };
 
 extern "C" __global__ void __launch_bounds__(1024) batch_norm(
-    const real* x, const real* w, const real* b, real* out, real* mean, real* rstd, real* var, real* running_mean,
+    const stored* x, const real* w, const real* b, stored* out, real* mean, real* rstd, real* var, real* running_mean,
     real* running_var, long long* batches, sizes z, steps x_at, double eps, double momentum) {
     const statistics found = {mean, rstd, var, running_mean, running_var, batches};
     const steps g_at = {0, 0, 0};
     if (batches && blockIdx.x == 0 && threadIdx.x == 0) ++*batches;
     for (long long c = blockIdx.x; c < z.channels; c += gridDim.x) {
-        const real* from = x + c * x_at.c;
+        const stored* from = x + c * x_at.c;
         long_sum<real> values, deviations;
-        EACH_VALUE(values += from[at];)
+        EACH_VALUE(values += load(from[at]);)
         const real sum = block_sum(values.value()) / (real)z.count;
-        EACH_VALUE(const real value = from[at] - sum; deviations += value * value;)
+        EACH_VALUE(const real value = load(from[at]) - sum; deviations += value * value;)
         const real squares = block_sum(deviations.value());
         const real root = 1 / sqrt(squares / (real)z.count + (real)eps), scale = w ? root * w[c] : root;
         const real shift = b ? b[c] : (real)0;
-        EACH_VALUE(out[c * x_at.c + at] = (from[at] - sum) * scale + shift;)
+        EACH_VALUE(store(out + c * x_at.c + at, (load(from[at]) - sum) * scale + shift);)
         if (threadIdx.x == 0) found.put(c, sum, squares, root, z.count, momentum);
     }
 }
 
 // Mean and squared deviations of each part of the channels from `first` on; the last block of a channel joins them.
 extern "C" __global__ void __launch_bounds__(1024) batch_statistics(
-    const real* x, real* mean, real* rstd, real* var, real* running_mean, real* running_var, long long* batches, real* parts,
+    const stored* x, real* mean, real* rstd, real* var, real* running_mean, real* running_var, long long* batches, real* parts,
     unsigned int* tickets, sizes z, steps x_at, double eps, double momentum, long long first) {
     const long long here = gridDim.x / z.parts, part = blockIdx.x / here, c = first + blockIdx.x % here;
     const long long size = min(z.count - part * PART, (long long)PART);
-    const real* from = x + c * x_at.c;
+    const stored* from = x + c * x_at.c;
     real* own = parts + c * z.parts * 2;
     const steps g_at = {0, 0, 0};
     long_sum<real> values, around;
-    EACH_OF_PART(values += from[at];)
+    EACH_OF_PART(values += load(from[at]);)
     const real sum = block_sum(values.value()) / (real)size;
-    EACH_OF_PART(const real value = from[at] - sum; around += value * value;)
+    EACH_OF_PART(const real value = load(from[at]) - sum; around += value * value;)
     const real squares = block_sum(around.value());
     if (threadIdx.x == 0) own[2 * part] = sum, own[2 * part + 1] = squares;
     if (!is_last_of(tickets + c - first, (unsigned int)z.parts)) return;
@@ -246,11 +247,11 @@ extern "C" __global__ void __launch_bounds__(1024) batch_statistics(
 }
 
 extern "C" __global__ void __launch_bounds__(1024) batch_normalised(
-    const real* x, const real* w, const real* b, real* out, const real* mean, const real* rstd, sizes z, steps x_at) {
+    const stored* x, const real* w, const real* b, stored* out, const real* mean, const real* rstd, sizes z, steps x_at) {
     const long long part = blockIdx.x / z.channels, c = blockIdx.x % z.channels;
     const real sum = mean[c], scale = w ? rstd[c] * w[c] : rstd[c], shift = b ? b[c] : (real)0;
     const steps g_at = {0, 0, 0};
-    EACH_OF_PART(out[c * x_at.c + at] = (x[c * x_at.c + at] - sum) * scale + shift;)
+    EACH_OF_PART(store(out + c * x_at.c + at, (load(x[c * x_at.c + at]) - sum) * scale + shift);)
 }
 
 // The gradient of x at a value of a channel, of whose gradients the sum and the weighted sum are known.
@@ -270,28 +271,30 @@ struct slope_of {
 };
 
 extern "C" __global__ void __launch_bounds__(1024) batch_norm_vjp(
-    const real* g, const real* x, const real* w, const real* mean, const real* rstd, const real* g_mean, const real* g_rstd,
-    real* gx, real* gw, real* gb, sizes z, steps x_at, steps g_at) {
+    const stored* g, const stored* x, const real* w, const real* mean, const real* rstd, const real* g_mean, const real* g_rstd,
+    stored* gx, real* gw, real* gb, sizes z, steps x_at, steps g_at) {
     for (long long c = blockIdx.x; c < z.channels; c += gridDim.x) {
-        const real *from = x + c * x_at.c, *grads = g + c * g_at.c, middle = mean[c];
+        const stored *from = x + c * x_at.c, *grads = g + c * g_at.c;
+        const real middle = mean[c];
         long_sum<real> slopes, products;
-        EACH_VALUE(slopes += grads[of_g]; products += grads[of_g] * (from[at] - middle);)
+        EACH_VALUE(const real slope = load(grads[of_g]); slopes += slope; products += slope * (load(from[at]) - middle);)
         const real plain = block_sum(slopes.value()), weighted = block_sum(products.value()) * rstd[c];
         if (threadIdx.x == 0) gw[c] = weighted, gb[c] = plain;
         const slope_of slope(c, w, mean, rstd, weighted, plain, g_mean, g_rstd, z.count);
-        EACH_VALUE(gx[c * x_at.c + at] = slope(grads[of_g], from[at]);)
+        EACH_VALUE(store(gx + c * x_at.c + at, slope(load(grads[of_g]), load(from[at])));)
     }
 }
 
 // Sums of the gradients of each channel, and of their products with the normalised x: by parts, as `batch_statistics`.
 extern "C" __global__ void __launch_bounds__(1024) batch_norm_sums(
-    const real* g, const real* x, const real* mean, const real* rstd, real* gw, real* gb, real* parts, unsigned int* tickets,
+    const stored* g, const stored* x, const real* mean, const real* rstd, real* gw, real* gb, real* parts, unsigned int* tickets,
     sizes z, steps x_at, steps g_at, long long first) {
     const long long here = gridDim.x / z.parts, part = blockIdx.x / here, c = first + blockIdx.x % here;
-    const real *from = x + c * x_at.c, *grads = g + c * g_at.c, middle = mean[c];
+    const stored *from = x + c * x_at.c, *grads = g + c * g_at.c;
+    const real middle = mean[c];
     real* own = parts + c * z.parts * 2;
     long_sum<real> slopes, products;
-    EACH_OF_PART(slopes += grads[of_g]; products += grads[of_g] * (from[at] - middle);)
+    EACH_OF_PART(const real slope = load(grads[of_g]); slopes += slope; products += slope * (load(from[at]) - middle);)
     const real of_slopes = block_sum(slopes.value()), of_products = block_sum(products.value());
     if (threadIdx.x == 0) own[2 * part] = of_slopes, own[2 * part + 1] = of_products;
     if (!is_last_of(tickets + c - first, (unsigned int)z.parts)) return;
@@ -301,11 +304,11 @@ extern "C" __global__ void __launch_bounds__(1024) batch_norm_sums(
 }
 
 extern "C" __global__ void __launch_bounds__(1024) batch_norm_slopes(
-    const real* g, const real* x, const real* w, const real* mean, const real* rstd, const real* g_mean, const real* g_rstd,
-    real* gx, const real* gw, const real* gb, sizes z, steps x_at, steps g_at) {
+    const stored* g, const stored* x, const real* w, const real* mean, const real* rstd, const real* g_mean, const real* g_rstd,
+    stored* gx, const real* gw, const real* gb, sizes z, steps x_at, steps g_at) {
     const long long part = blockIdx.x / z.channels, c = blockIdx.x % z.channels;
     const slope_of slope(c, w, mean, rstd, gw[c], gb[c], g_mean, g_rstd, z.count);
-    EACH_OF_PART(gx[c * x_at.c + at] = slope(g[c * g_at.c + of_g], x[c * x_at.c + at]);)
+    EACH_OF_PART(store(gx + c * x_at.c + at, slope(load(g[c * g_at.c + of_g]), load(x[c * x_at.c + at])));)
 }
 """
 )
@@ -409,11 +412,26 @@ def _steps(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> A
     return _cuda.struct((n, c, min((step for step, size in zip(rest, shape[2:], strict=True) if size != 1), default=0)))
 
 
+def steps_of(a: Any) -> Any:
+    """`_steps` of an array."""
+    return _steps(a.shape, a.strides, a.itemsize)
+
+
 def _kernel(name: str, dtype: Any, columns: int) -> Callable[..., None]:
     """A kernel whose blocks have so many channels."""
-    if columns == 1:
-        return _cuda.of_type(OF_CHANNELS, name, dtype)
-    return _cuda.of_type(OF_COLUMNS, f"{name}_last", dtype)
+    return (
+        channel_kernel(OF_CHANNELS, name, dtype) if columns == 1 else channel_kernel(OF_COLUMNS, f"{name}_last", dtype)
+    )
+
+
+def wide(dtype: Any) -> Any:
+    """The type of statistics and parameters: float32, or float64 for arrays of that."""
+    return dtype if dtype == np.float64 else np.dtype(np.float32)
+
+
+def channel_kernel(source: str, name: str, dtype: Any) -> Callable[..., None]:
+    """A kernel of arrays that hold `dtype`, which computes in `wide` of that."""
+    return _cuda.of_type(source, name, wide(dtype), f"typedef {_cuda.STORED[_cuda.LETTERS[dtype]]} stored;\n")
 
 
 def batch_norm(x: Any, w: Any = None, b: Any = None, *, eps: float, running: tuple = (None, None), batches: Any = None,
@@ -421,15 +439,15 @@ def batch_norm(x: Any, w: Any = None, b: Any = None, *, eps: float, running: tup
     """`x` (N, C, *), contiguous or channels-last, normalised by the statistics of its channels: mean, 1 / √(variance + eps)
     and the unbiased variance. running: mean and variance that move towards these by `momentum`.
     batches: their number, an int64, to which 1 is added. Long channels take two launches, in which many blocks share each."""
-    xp, of, at = MEMORY, _channels(x.shape), _steps(x.shape, x.strides, x.itemsize)
-    out = xp.empty_like(x)
-    mean, rstd, var = (xp.empty(of.channels, x.dtype) for _ in range(3))
+    xp, of, at = MEMORY, _channels(x.shape), steps_of(x)
+    out, dtype = xp.empty_like(x), wide(x.dtype)
+    mean, rstd, var = (xp.empty(of.channels, dtype) for _ in range(3))
     numbers, found = (at, float(eps), float(momentum)), (mean, rstd, var, *running, batches)
     if of.parts == 1:
-        kernel = _cuda.of_type(OF_CHANNELS, "batch_norm", x.dtype)
+        kernel = _kernel("batch_norm", x.dtype, 1)
         kernel((of.channels,), (of.threads,), (x, w, b, out, *found, of.sizes, *numbers))
         return out, mean, rstd, var
-    memory, columns = xp.empty(2 * of.channels * of.parts, x.dtype), of.columns(x)
+    memory, columns = xp.empty(2 * of.channels * of.parts, dtype), of.columns(x)
     of.by_part(_kernel("batch_statistics", x.dtype, columns), (x, *found, memory), numbers, columns)
     kernel = _kernel("batch_normalised", x.dtype, columns)
     kernel((-(-of.channels // columns) * of.parts,), (of.threads,), (x, w, b, out, mean, rstd, of.sizes, at))
@@ -438,12 +456,12 @@ def batch_norm(x: Any, w: Any = None, b: Any = None, *, eps: float, running: tup
 
 def batch_norm_vjp(g: Any, x: Any, w: Any, mean: Any, rstd: Any, g_mean: Any, g_rstd: Any) -> tuple[Any, Any, Any]:
     """The gradients of x, w and b. g_mean, g_rstd: None where they have none."""
-    xp, of = MEMORY, _channels(x.shape)
-    gx, gw, gb = xp.empty_like(x), xp.empty(of.channels, x.dtype), xp.empty(of.channels, x.dtype)
-    steps = _steps(x.shape, x.strides, x.itemsize), _steps(g.shape, g.strides, g.itemsize)
+    xp, of, dtype = MEMORY, _channels(x.shape), wide(x.dtype)
+    gx, gw, gb = xp.empty_like(x), xp.empty(of.channels, dtype), xp.empty(of.channels, dtype)
+    steps = steps_of(x), steps_of(g)
     name, columns = "batch_norm_vjp", 1
     if of.parts > 1:
-        memory, columns, name = xp.empty(2 * of.channels * of.parts, x.dtype), of.columns(x, g), "batch_norm_slopes"
+        memory, columns, name = xp.empty(2 * of.channels * of.parts, dtype), of.columns(x, g), "batch_norm_slopes"
         of.by_part(_kernel("batch_norm_sums", x.dtype, columns), (g, x, mean, rstd, gw, gb, memory), steps, columns)
     arrays = g, x, w, mean, rstd, g_mean, g_rstd, gx, gw, gb
     kernel = _kernel(name, x.dtype, columns)
@@ -453,9 +471,8 @@ def batch_norm_vjp(g: Any, x: Any, w: Any, mean: Any, rstd: Any, g_mean: Any, g_
 
 def channel_sums(g: Any) -> Any:
     """The sums of (N, C, *), contiguous or channels-last, over all dimensions but the channels; of half precision in float32."""
-    xp, of, letter = MEMORY, _channels(g.shape), _cuda.LETTERS[g.dtype]
-    dtype = np.dtype(np.float64 if letter == "d" else np.float32)
+    xp, of, dtype = MEMORY, _channels(g.shape), wide(g.dtype)
     out, memory = (xp.empty(size, dtype) for size in (of.channels, of.channels * of.parts))
-    kernel = _cuda.of_type(SUMS, "channel_sums", dtype, f"typedef {_cuda.STORED[letter]} stored;\n")
-    of.by_part(kernel, (g, out, memory), (_steps(g.shape, g.strides, g.itemsize),))
+    kernel = channel_kernel(SUMS, "channel_sums", g.dtype)
+    of.by_part(kernel, (g, out, memory), (steps_of(g),))
     return out

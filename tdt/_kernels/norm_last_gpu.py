@@ -65,24 +65,24 @@ struct columns {
                       k += LONGEST, place += LONGEST * z.channels)
 
 extern "C" __global__ void __launch_bounds__(1024) batch_statistics_last(
-    const real* x, real* mean, real* rstd, real* var, real* running_mean, real* running_var, long long* batches, real* parts,
+    const stored* x, real* mean, real* rstd, real* var, real* running_mean, real* running_var, long long* batches, real* parts,
     unsigned int* tickets, sizes z, steps x_at, double eps, double momentum, long long first) {
     __shared__ sums_of_columns<real> sums;
     __shared__ sums_of_columns<double> joined;
     __shared__ real middle[COLUMNS];
     const long long here = gridDim.x / z.parts;
     const columns at(z, first, here);
-    const real* from = x + at.from;
+    const stored* from = x + at.from;
     real* own = parts + at.c0 * z.parts * 2;
     sums.add_up(at.count, [&](int column, int thread) {
         long_sum<real> values;
-        EACH_ROW values += from[place];
+        EACH_ROW values += load(from[place]);
         return values.value();
     });
     EACH_COLUMN middle[column] = sums.totals[column] / (real)at.size;
     sums.add_up(at.count, [&](int column, int thread) {
         long_sum<real> around;
-        EACH_ROW { const real value = from[place] - middle[column]; around += value * value; }
+        EACH_ROW { const real value = load(from[place]) - middle[column]; around += value * value; }
         return around.value();
     });
     EACH_COLUMN {
@@ -102,30 +102,34 @@ extern "C" __global__ void __launch_bounds__(1024) batch_statistics_last(
 }
 
 extern "C" __global__ void __launch_bounds__(1024) batch_normalised_last(
-    const real* x, const real* w, const real* b, real* out, const real* mean, const real* rstd, sizes z, steps x_at) {
+    const stored* x, const real* w, const real* b, stored* out, const real* mean, const real* rstd, sizes z, steps x_at) {
     const columns at(z, 0, gridDim.x / z.parts);
     EACH_LINE if (column < at.count) {
         const long long c = at.c0 + column;
         const real sum = mean[c], scale = w ? rstd[c] * w[c] : rstd[c], shift = b ? b[c] : (real)0;
         for (long long row = line; row < at.size; row += LONGEST / COLUMNS) {
             const long long place = at.from + row * z.channels + column;
-            out[place] = (x[place] - sum) * scale + shift;
+            store(out + place, (load(x[place]) - sum) * scale + shift);
         }
     }
 }
 
 extern "C" __global__ void __launch_bounds__(1024) batch_norm_sums_last(
-    const real* g, const real* x, const real* mean, const real* rstd, real* gw, real* gb, real* parts, unsigned int* tickets,
+    const stored* g, const stored* x, const real* mean, const real* rstd, real* gw, real* gb, real* parts, unsigned int* tickets,
     sizes z, steps x_at, steps g_at, long long first) {
     __shared__ sums_of_columns<two<real>> sums;
     const long long here = gridDim.x / z.parts;
     const columns at(z, first, here);
-    const real *from = x + at.from, *grads = g + at.from;
+    const stored *from = x + at.from, *grads = g + at.from;
     real* own = parts + at.c0 * z.parts * 2;
     sums.add_up(at.count, [&](int column, int thread) {
         long_sum<real> slopes, products;
         const real middle = mean[at.c0 + column];
-        EACH_ROW { slopes += grads[place]; products += grads[place] * (from[place] - middle); }
+        EACH_ROW {
+            const real slope = load(grads[place]);
+            slopes += slope;
+            products += slope * (load(from[place]) - middle);
+        }
         return two<real>{slopes.value(), products.value()};
     });
     EACH_COLUMN {
@@ -145,15 +149,15 @@ extern "C" __global__ void __launch_bounds__(1024) batch_norm_sums_last(
 }
 
 extern "C" __global__ void __launch_bounds__(1024) batch_norm_slopes_last(
-    const real* g, const real* x, const real* w, const real* mean, const real* rstd, const real* g_mean, const real* g_rstd,
-    real* gx, const real* gw, const real* gb, sizes z, steps x_at, steps g_at) {
+    const stored* g, const stored* x, const real* w, const real* mean, const real* rstd, const real* g_mean, const real* g_rstd,
+    stored* gx, const real* gw, const real* gb, sizes z, steps x_at, steps g_at) {
     const columns at(z, 0, gridDim.x / z.parts);
     EACH_LINE if (column < at.count) {
         const long long c = at.c0 + column;
         const slope_of slope(c, w, mean, rstd, gw[c], gb[c], g_mean, g_rstd, z.count);
         for (long long row = line; row < at.size; row += LONGEST / COLUMNS) {
             const long long place = at.from + row * z.channels + column;
-            gx[place] = slope(g[place], x[place]);
+            store(gx + place, slope(load(g[place]), load(x[place])));
         }
     }
 }

@@ -31,6 +31,14 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     _backend.cuda_device_count.cache_clear()
 
 
+@pytest.fixture
+def all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks have the threads that a launch says, as fibers; elsewhere in these tests they have one."""
+    from cupy import _raw
+
+    monkeypatch.setattr(_raw, "all_threads", True)
+
+
 Counted = Callable[[], AbstractContextManager[list[tuple[str, str, str]]]]
 
 

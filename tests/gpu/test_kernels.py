@@ -7,7 +7,6 @@ import functools
 import cupy
 import numpy as np
 import pytest
-from cupy import _raw
 
 import tdt
 from tdt._kernels import _cuda, capture_gpu, chains_gpu, embedding_gpu, fold_gpu, gpu_lookup, norm_gpu, norm_last_gpu
@@ -20,10 +19,7 @@ RANDOM = np.random.default_rng(0)
 EPS = 2.0**-23
 
 
-@pytest.fixture(autouse=True)
-def all_threads(monkeypatch):
-    """Blocks have the threads that a launch says, as fibers; elsewhere in these tests they have one."""
-    monkeypatch.setattr(_raw, "all_threads", True)
+pytestmark = pytest.mark.usefixtures("all_threads")
 
 
 def numbers(*shape: int) -> np.ndarray:

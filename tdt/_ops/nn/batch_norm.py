@@ -378,7 +378,7 @@ def normed_and_statistics(input: Tensor, running_mean: Tensor | None, running_va
             evaluated = _evaluated(input, used_mean, used_var, weight, bias, eps)
             if evaluated is not None:
                 return evaluated, None, None
-        if not (training and array.__class__ is np.ndarray):
+        if not training:
             input = input.float()
     mean = rstd = None
     if training:
@@ -474,7 +474,7 @@ def counted_batch_norm(input: Tensor, running_mean: Tensor | None, running_var: 
     """`batch_norm` in training by a kernel that also adds 1 to `batches`; None, with nothing done, where none does."""
     params = running_mean, running_var, weight, bias
     call: LayoutCall | None = None
-    record = state.fast_record
+    record = uncast_record()
     if record is not None:
         call, arrays = call_of(_COUNTED, (input, *params, batches), {"momentum": momentum, "eps": eps})
     if record is not None and call is not None and call.plan is not None:
@@ -520,7 +520,7 @@ def _counts_on_gpu(input: Tensor, params: tuple[Tensor | None, ...], eps: float,
 
 def fits_gpu(x: Tensor, *rest: Tensor | None) -> bool:
     """Whether a kernel takes these tensors of a GPU at once: no handler sees the call, none of `rest` is a view."""
-    if state.fast_record is None or not _kernels.enabled() or any(v is not None and v._view is not None for v in rest):
+    if uncast_record() is None or not _kernels.enabled() or any(v is not None and v._view is not None for v in rest):
         return False
     arrays = [x._a, *(None if v is None else v._a for v in rest)]
     on_one = all(a is None or (hasattr(a, "__cuda_array_interface__") and a.device == arrays[0].device) for a in arrays)

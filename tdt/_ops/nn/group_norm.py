@@ -5,11 +5,25 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from tdt import _backend
+from tdt._backend.waiting import repeatable
 from tdt._core.dtype import FLOATING, float32, float64
 from tdt._core.mode import no_grad
 from tdt._core.tensor import Tensor, alias
-from tdt._kernels import cached_groups, chosen, float_planes, kernel, large_channels
+from tdt._kernels import (
+    LOWER,
+    cached_groups,
+    chosen,
+    float_planes,
+    gpu_channels,
+    gpu_kernel,
+    kernel,
+    large_channels,
+    narrow,
+    widen,
+)
 from tdt._ops._common import at_once, unrecorded
 from tdt._ops.nn.batch_norm import (
     HALF,
@@ -54,10 +68,21 @@ _PLANES = kernel("plane_norm_cpu:group_norm", float_planes)
         _PLANES,
         kernel("group_norm_cpu:group_norm", cached_groups),
         kernel("norm_cpu:group_norm", large_channels),
+        gpu_kernel("group_norm_gpu:group_norm", gpu_channels),
     ),
+    half="everywhere",
+    absent=("mean", "rstd"),
 )
 def _group_norm(xp, x, w=None, b=None, *, groups, eps):
-    """`x` with mean 0 and variance 1 over each group of channels of each sample, times w, plus b."""
+    """`x` with mean 0 and variance 1 over each group of channels of each sample, times w, plus b.
+
+    Where the input is of half precision, so is the result alone.
+    """
+    if x.dtype in LOWER:
+        wide, how = widen((x, w, b)), {"groups": groups, "eps": eps}
+        function = chosen(_group_norm.kernels, xp, *wide, **how)
+        out, *statistics = function(*wide, **how) if function else _group_norm.forward(xp, *wide, **how)
+        return narrow(out, x.dtype), *statistics
     grouped = _in_groups(x, groups)
     kind = x.dtype.type
     count = kind(grouped.shape[2] * grouped.shape[3])
@@ -75,7 +100,8 @@ def _group_norm(xp, x, w=None, b=None, *, groups, eps):
 
 @_group_norm.vjp("x", "w", "b")
 def _(needs, x, w, mean, rstd, g_out, g_mean, g_rstd, groups):
-    places = tuple(range(2, x.ndim))
+    low, places = x.dtype, tuple(range(2, x.ndim))
+    x, g_out = (v if v.dtype is mean.dtype else v.to(mean.dtype) for v in (x, g_out))
     grouped = _in_groups(x, groups)
     normed = ((grouped - per_channel(mean, 4)) * per_channel(rstd, 4)).reshape(x.shape)
     gx = None
@@ -85,20 +111,26 @@ def _(needs, x, w, mean, rstd, g_out, g_mean, g_rstd, groups):
         shift = (g.sum((2, 3)) * rstd - g_mean) / count
         slope = ((g * _in_groups(normed, groups)).sum((2, 3)) + g_rstd * rstd) * rstd * rstd / count
         gx = g * per_channel(rstd, 4) - (grouped - per_channel(mean, 4)) * per_channel(slope, 4) - per_channel(shift, 4)
-        gx = gx.reshape(x.shape)
+        gx = gx.reshape(x.shape) if low is x.dtype else gx.reshape(x.shape).to(low)
     return gx, (g_out * normed).sum((0, *places)) if needs[1] else None, g_out.sum((0, *places)) if needs[2] else None
 
 
 _SLOPES = (
     kernel("plane_norm_cpu:group_norm_vjp", float_planes),
     kernel("group_norm_cpu:group_norm_vjp", cached_groups),
+    gpu_kernel("group_norm_gpu:group_norm_vjp", gpu_channels),
 )
 
 
 @_group_norm.fast_vjp("x", "w", "b")
+@repeatable
 def _(xp, needs, x, w, mean, rstd, g_out, g_mean, g_rstd, groups):
     if fast := chosen(_SLOPES, xp, x, g_out, w, groups=groups):
         return required(fast(g_out, x, w, mean, rstd, g_mean, g_rstd), needs)
+    x, g_out = widen((x, g_out))
+    if fast := chosen(_SLOPES, xp, x, g_out, w, groups=groups):
+        return required(fast(g_out, x, w, mean, rstd, g_mean, g_rstd), needs)
+    g_mean, g_rstd = (0 if v is None else v for v in (g_mean, g_rstd))
 
     def each(v: Any) -> Any:  # (N, groups) → (N, C)
         return v.repeat(x.shape[1] // groups, axis=1)
@@ -168,12 +200,12 @@ def per_group(input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | 
     _check_groups(input, groups, weight, bias)
     check_dtypes(input, [weight, bias])
     x = in_output_format(input)
-    half = x.dtype in HALF
-    if half:
-        x = x.float()
+    if x.dtype in HALF:
         weight, bias = (None if v is None else v.float() for v in (weight, bias))
+        if x._a.__class__ is np.ndarray:
+            x = x.float()
     out, mean, rstd = _group_norm(x, weight, bias, groups=groups, eps=eps)
-    return out.to(input.dtype) if half else out, mean, rstd
+    return out if out.dtype is input.dtype else out.to(input.dtype), mean, rstd
 
 
 def _check_groups(input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None) -> None:
