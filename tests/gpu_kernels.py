@@ -79,6 +79,21 @@ def _batch_norm(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
     return found[0], found[1].permute(0, 2, 3, 1)  # whose gradient is channels-last as well
 
 
+def _group_norm(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
+    x, w, b = new(16, 24, 33, 31), new(24), new(24)
+    last = x.contiguous(memory_format=tdt.channels_last)
+    return F.group_norm(x, 3, w, b), F.group_norm(last, 3, w, b).permute(0, 2, 3, 1), F.group_norm(last, 24)
+
+
+def _extremes(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
+    rows, columns, long = new(3000, 700), new(700, 3000), new(2, 1 << 20)
+    found = rows.max(1), columns.min(0), long.max(1)
+    places = [
+        x.gather(d, at.unsqueeze(d)) for x, d, (_, at) in zip((rows, columns, long), (1, 0, 1), found, strict=True)
+    ]
+    return *(values for values, _ in found), *places
+
+
 CASES: dict[str, Case] = {
     "products of matrices": _product,
     "linear": lambda new: (F.linear(new(257, 300), new(130, 300), new(130)),),
@@ -86,6 +101,7 @@ CASES: dict[str, Case] = {
     "convolution, strided and grouped": lambda new: (F.conv2d(new(8, 16, 33, 31), new(32, 4, 5, 5), stride=2, groups=4),),
     "max pooling": lambda new: (F.max_pool2d(new(8, 16, 66, 62), 3, 2, 1),),
     "batch norm": _batch_norm,
+    "group norm": _group_norm,
     "layer norm": lambda new: (F.layer_norm(new(5000, 300), (300,), new(300), new(300)),),
     "cross-entropy": _losses,
     "attention": _attention,
@@ -94,8 +110,12 @@ CASES: dict[str, Case] = {
     "GRU": _gru,
     "formulas": lambda new: (F.gelu(new(1 << 20)), new(1000, 999).tanh(), new(3, 1 << 18).sigmoid()),
     "sums": lambda new: (new(1 << 22).sum(), new(2000, 2000).mean(0), new(2000, 2000).var(1)),
+    "extremes": _extremes,
     "softmax": lambda new: (new(3000, 1000).softmax(1), new(3000, 1000).log_softmax(0)),
 }  # fmt: skip
+
+
+IN_HALF = "batch norm", "group norm"  # whose kernels read half precision
 
 
 def _computed(case: Case, device: str, dtype: Any, of: Any = tdt.float32) -> list[np.ndarray]:
@@ -115,9 +135,9 @@ def _computed(case: Case, device: str, dtype: Any, of: Any = tdt.float32) -> lis
 
 
 def check_kernels(target: str, done: Container[str] = ()) -> Iterator[tuple[str, str | None]]:
-    """For each case what is wrong in float32 or float64, or None. Convolutions are tdt's own: `check_cudnn` is for the others.
+    """For each case what is wrong in float32 or float64, or None; of `IN_HALF`, in half precision too.
 
-    done: names that are left out.
+    Convolutions are tdt's own: `check_cudnn` is for the others. done: names that are left out.
     """
     for name, case in CASES.items():
         if name in done:
@@ -129,6 +149,14 @@ def check_kernels(target: str, done: Container[str] = ()) -> Iterator[tuple[str,
             yield name, _too_far(exact, here, there[0]) or _too_far(exact, exact, there[1], 1e-12)
         except Exception as error:  # noqa: BLE001 - that is what is looked for
             yield name, f"{type(error).__name__}: {error}".partition("\n")[0]
+    for name, dtype in itertools.product(IN_HALF, (tdt.float16, tdt.bfloat16)):
+        if (title := f"{name}, {dtype}") in done:
+            continue
+        try:
+            exact, there = (_computed(CASES[name], *how, dtype) for how in (("cpu", tdt.float64), (target, dtype)))
+            yield title, _too_far(exact, exact, there, LEAST_OF[dtype])
+        except Exception as error:  # noqa: BLE001 - that is what is looked for
+            yield title, f"{type(error).__name__}: {error}".partition("\n")[0]
 
 
 def _too_far(exact: list, here: list, there: list, least: float = LEAST) -> str | None:

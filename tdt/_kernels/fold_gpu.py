@@ -72,10 +72,30 @@ __device__ real finished(part p, long long kind, double number) {
     EACH(const double apart = x - mean; left += apart; squares += apart * apart;) \
     return {{n, mean, squares.value() - left.value() * left.value() / n}};
 """
-SOURCES = {"sum": SUM, "extreme": EXTREME, "variance": VARIANCE}
+# An extreme and its place in the order of the elements; of equal ones, and of several NaN, the first.
+PLACE = r"""
+enum { WORDS = 2, MAX_AT, MIN_AT };
+struct part { double v[WORDS]; };
+__device__ part none() { return {{0, -1}}; }
+__device__ part joined(part a, part b) {
+    if (a.v[1] < 0 || b.v[1] < 0) return a.v[1] < 0 ? b : a;
+    const bool a_is_nan = a.v[0] != a.v[0], b_is_nan = b.v[0] != b.v[0];
+    if (a_is_nan != b_is_nan) return b_is_nan ? b : a;
+    const bool alike = a_is_nan || a.v[0] == b.v[0];
+    return (alike ? b.v[1] < a.v[1] : b.v[0] > a.v[0]) ? b : a;
+}
+__device__ real finished(part p, long long kind, double number) { return (real)(kind == MIN_AT ? -p.v[0] : p.v[0]); }
+#define PART_OF \
+    part best = none(); \
+    EACH(best = joined(best, {{kind == MIN_AT ? -x : x, (double)k}});) \
+    return best;
+"""
+WORDS = {"variance": 3, "place": 2}  # numbers of a part; of others one
+SOURCES = {"sum": SUM, "extreme": EXTREME, "variance": VARIANCE, "place": PLACE}
 KINDS = {
     "sum": ("sum", 2), "mean": ("sum", 3), "norm1": ("sum", 4), "norm2": ("sum", 5),
     "max": ("extreme", 2), "min": ("extreme", 3), "norm_inf": ("extreme", 4), "var": ("variance", 4), "std": ("variance", 5),
+    "max_at": ("place", 3), "min_at": ("place", 4),
 }  # fmt: skip
 
 SOURCE = (
@@ -117,7 +137,7 @@ __device__ void join_lines(part* parts, long long lanes, long long lines) {
 }
 
 extern "C" __global__ void __launch_bounds__(1024) NAME(
-    PARAMETERS, stored* out, double* memory, unsigned int* tickets, long long results, long long count, long long lanes,
+    PARAMETERS, RESULTS, double* memory, unsigned int* tickets, long long results, long long count, long long lanes,
     long long lines, long long along, long long parts, long long remaining_rank, long long rank, long long kind,
     double number, const __grid_constant__ places z) {
     __shared__ part found[1024];
@@ -146,8 +166,10 @@ extern "C" __global__ void __launch_bounds__(1024) NAME(
             }
             join_lines(found, lanes, lines);
         }
-        for (long long t = threadIdx.x; t < lanes && own + t < results; t += blockDim.x)
+        for (long long t = threadIdx.x; t < lanes && own + t < results; t += blockDim.x) {
             store(out + own + t, finished(found[t], kind, number));
+            STORE_PLACE
+        }
         __syncthreads();
     }
 }
@@ -242,6 +264,9 @@ def _kernel(of: str, dtype: Any, whole: str, formula: Callable[..., Any] | None 
         "PARAMETERS", ", ".join([f"const stored* a{k}" for k in range(count)])
     )
     source = source.replace("ARRAYS", ", ".join([f"a{k}" for k in range(count)])).replace("NAME", f"fold_{of}")
+    places = of == "place"
+    source = source.replace("RESULTS", "stored* out, long long* indices" if places else "stored* out")
+    source = source.replace("STORE_PLACE", "indices[own + t] = (long long)found[t].v[1];" if places else "")
     return _cuda.compiled(parts + source, f"fold_{of}", kinds + SOURCES[of])
 
 
@@ -279,6 +304,26 @@ def fold_of(name: str, formula: Callable[..., Any], *arrays: Any) -> Any:
     return _launched(name, arrays, None, False, arrays[0].size, formula)
 
 
+def max_at(x: Any, *, dim: int | None, keepdim: bool = False) -> tuple[Any, Any]:
+    """(the largest elements along `dim`, their indices); None: of all elements of a contiguous array."""
+    return _launched("max_at", (x,), dim, keepdim, 0.0, None)  # type: ignore[no-any-return]
+
+
+def min_at(x: Any, *, dim: int | None, keepdim: bool = False) -> tuple[Any, Any]:
+    """As `max_at`, of the smallest elements."""
+    return _launched("min_at", (x,), dim, keepdim, 0.0, None)  # type: ignore[no-any-return]
+
+
+def argmax(x: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The indices of `max_at`."""
+    return max_at(x, dim=dim, keepdim=keepdim)[1]
+
+
+def argmin(x: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The indices of `min_at`."""
+    return min_at(x, dim=dim, keepdim=keepdim)[1]
+
+
 def _launched(name: str, arrays: tuple, axis: Any, keepdims: bool, number: float, formula: Any) -> Any:
     like = arrays[0]
     plan = _plan(like.shape, like.strides, like.itemsize, axis, keepdims)
@@ -286,11 +331,13 @@ def _launched(name: str, arrays: tuple, axis: Any, keepdims: bool, number: float
     kernel = _kernel(of, like.dtype, plan.whole, formula, len(arrays))
     if kernel is None:
         return None
-    out = MEMORY.empty(plan.shape, like.dtype)
+    results = [MEMORY.empty(plan.shape, like.dtype)]
+    if of == "place":
+        results.append(MEMORY.empty(plan.shape, np.dtype(np.int64)))
     memory = tickets = None
     if plan.parts > 1:
-        words = 3 if of == "variance" else 1
+        words = WORDS.get(of, 1)
         memory, tickets = MEMORY.empty(plan.results * plan.parts * words, np.dtype("d")), capture_gpu.tickets()
-    arguments = *arrays, out, memory, tickets, *plan.sizes, kind, float(number), plan.places
+    arguments = *arrays, *results, memory, tickets, *plan.sizes, kind, float(number), plan.places
     kernel((plan.blocks,), (plan.threads,), arguments)
-    return out
+    return results[0] if len(results) == 1 else tuple(results)

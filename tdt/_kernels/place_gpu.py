@@ -1,4 +1,4 @@
-"""Parts of arrays put into new ones on a GPU: borders, the gradients of slices, arrays one after another."""
+"""Parts of arrays put into new ones on a GPU: borders, gradients of slices and of selected elements, arrays after each other."""
 
 from __future__ import annotations
 
@@ -77,6 +77,42 @@ def placed(x: Any, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
         places.append((start, step))
         sizes.append(len(range(start, stop, step)))
     return place(x.reshape(sizes), MEMORY.empty(shape, x.dtype), places)
+
+
+SELECTED = f"""
+struct steps {{ whole size[{MOST}], from[{MOST}], at[{MOST}]; }};
+extern "C" __global__ void place_selected(const word* x, const long long* index, word* out, long long count, long long rank,
+                                          long long dim, const __grid_constant__ steps z) {{
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {{
+        whole rest = (whole)i, from = 0, at = 0, along = 0;
+        for (int d = (int)rank - 1; d >= 0; d--) {{
+            const whole k = rest % z.size[d];
+            rest /= z.size[d];
+            if (d == dim) along = k;
+            from += k * z.from[d];
+            at += k * z.at[d];
+        }}
+        out[i] = index[at] == along ? x[from] : (word)0;
+    }}
+}}
+"""
+
+
+def selected(x: Any, indices: Any, shape: tuple[int, ...], dim: int) -> Any:
+    """Zeros of a shape, with the elements of `x` at `indices` along `dim`, along which both have size 1."""
+    out = MEMORY.empty(shape, x.dtype)
+    kind, name = _cuda.WORDS[x.itemsize]
+    whole, kind_of_whole = _cuda.whole(out, x, indices)
+    z = np.zeros((3, MOST), kind_of_whole)
+    z[0, : out.ndim] = shape
+    for row, array in zip(z[1:], (x, indices), strict=True):
+        row[: out.ndim] = [s // array.itemsize for s in array.strides]
+        row[dim] = 0
+    kernel = _cuda.compiled(SELECTED, "place_selected", f"{whole}typedef {name} word;\n")
+    numbers = out.size, out.ndim, dim, _cuda.opaque(z.reshape(-1))
+    kernel((_cuda.blocks_for(out.size),), (_cuda.THREADS,), (x.view(kind), indices, out.view(kind), *numbers))
+    return out
 
 
 def _signed(word: int) -> int:

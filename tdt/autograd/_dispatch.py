@@ -30,7 +30,7 @@ from tdt.autograd._op_table import OPS
 from tdt.autograd._plan import NUMBER, Plan, plan_for, ranks_of
 from tdt.autograd._record import FINISH, GATHER, edges_of, record_call, repeated
 from tdt.autograd._views import NOWHERE, edge_of, follow
-from tdt.autograd._wrap import WRAPPER, link_view, views, wrap_results
+from tdt.autograd._wrap import WRAPPER, link_view, view_on_gpu, views, wrap_results
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
@@ -141,22 +141,25 @@ def view_of(op: Op, x: Any, attributes: dict, how: Callable[[Any, Any], Any], ar
 
 
 def _view_elsewhere(op: Op, x: Tensor, attributes: dict, record: bool | None) -> Any:
-    """`view_of` for other arrays than NumPy's: without `apply` for one view on the only GPU."""
+    """`view_of` for other arrays than NumPy's: without `apply` on the only GPU."""
     a = x._a
     plan = op.plans.get(a.dtype)
     if (
-        record is None or plan is None or plan.low is not None or op.kernels or op.multi_view
+        record is None or plan is None or plan.low is not None or op.kernels
         or a.__class__ is not _backend.GpuArray or not may_repeat() or _backend.several_gpus()
     ):  # fmt: skip
         return apply(op, (x,), attributes)
     edge = (x._edge if x._view is None else edge_of(x)) if record else None
-    out = alias(op.forward(_backend.gpu(), a, **attributes), None)
-    link_view(op, x, out, attributes)
+    result = op.forward(_backend.gpu(), a, **attributes)
+    if op.multi_view:
+        outs = tuple([view_on_gpu(op, x, each, attributes, k, record) for k, each in enumerate(result)])
+    else:
+        outs = (view_on_gpu(op, x, result, attributes, None, record),)
     if edge is not None:
         edges = ((x, 0) if edge is LEAF else None if edge is NOWHERE else edge,)
         call = call_of(op, (x,), attributes)[0]
-        record_call(op, plan, 1, edges, (x,), (a,), attributes, (out,), call=call)
-    return out
+        record_call(op, plan, 1, edges, (x,), (a,), attributes, outs, call=call)
+    return outs if op.multi_view else outs[0]
 
 
 def binary(op: Op, x: Any, y: Any) -> Any:  # noqa: C901  (helper calls cost time)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from tdt import _kernels
+from tdt import _backend, _kernels
 from tdt._backend.layout import is_descending
 from tdt._core.calls import refusing_bools, renamed_keywords
 from tdt._core.mode import INFERENCE, state
@@ -18,6 +18,8 @@ from tdt._kernels._threads import THREADS
 from tdt.autograd._call_counts import CallCounts
 from tdt.autograd._inplace import copy_into, takes_result, write_array
 from tdt.autograd._record import FINISH
+from tdt.autograd._remembered import Watch
+from tdt.autograd._remembered_on_gpu import CallsOnGpu
 from tdt.autograd._views import edge_of
 
 if TYPE_CHECKING:
@@ -191,6 +193,7 @@ def takes(  # noqa: C901  (one frame: helper calls cost time)
         function = refusing_bools(function)
         saved: dict[tuple, tuple] = {}
         _kernels.UFUNCS.append(saved)
+        on_gpu = CallsOnGpu(function, Watch, finish)
 
         @wraps(function)
         def called(*args: Any, **kwargs: Any) -> Any:  # noqa: C901
@@ -204,10 +207,13 @@ def takes(  # noqa: C901  (one frame: helper calls cost time)
                         values += (NAMED, *rest, *rest.values())
                 try:
                     a = args[0]._a
-                    found = saved.get((a.dtype, a.shape, values))
+                    there = a.__class__ is _backend.GpuArray
+                    found = None if there else saved.get((a.dtype, a.shape, values))
                     x = args[0]
                 except (AttributeError, IndexError, TypeError):  # no tensor, or a list of dimensions
-                    pass
+                    there = False
+                if there and target is None and state.fast_record is not None:
+                    return on_gpu(args, kwargs)
                 # 1 == True == 1.0, so that a key does not tell them apart.
                 if found is not None and (not values or _same_kinds(values, found[2])):
                     record = state.fast_record

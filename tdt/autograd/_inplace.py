@@ -20,6 +20,7 @@ from tdt._kernels._threads import THREADS
 from tdt.autograd._dispatch import apply, converted, number_key, ufunc_of
 from tdt.autograd._record import WRITE
 from tdt.autograd._views import check_view, edge_of, edge_without_hooks, move, record
+from tdt.autograd._writes_on_gpu import written
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
@@ -44,6 +45,11 @@ def write(  # noqa: C901  (one way for every op in place)
     if x._a.__class__ is not ndarray and _backend.several_gpus() and (gpu := _backend.elsewhere([x._a])) is not None:
         with gpu:
             return write(op, x, rest, attributes, repeats)
+    call = None
+    if op.writes_out and x._a.__class__ is _backend.GpuArray:
+        done, call = written(op, x, rest, attributes)
+        if done:
+            return x
     if not (op.writes_out or rest) and is_plain(x):
         write_result(x, op(x, **attributes))
         x._st.bump_version()
@@ -67,11 +73,14 @@ def write(  # noqa: C901  (one way for every op in place)
     before = alias(x._a, (x, 0) if edge is LEAF else edge, x._st)
     if recording and op.operands[0] in _rule_params(op):
         before._a, before._st = computed(_copy, [x._a]), Storage()
+    target = _direct_target(op, x, rest)
     try:
-        result = apply(op, (before, *rest), attributes, _direct_target(op, x, rest))
+        result = apply(op, (before, *rest), attributes, target, None if target is None else call)
     except NotImplementedError:  # PyTorch looks first at whether the result could be written
         check_promotion(x, (x, *rest))
         raise
+    if call is not None and result._a is not x._a:
+        call.forward.program = None  # its launches are not all
     write_result(x, result)
     if state.recording is not None:
         state.recording.wrote(x, result)

@@ -63,7 +63,7 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
     private = function.__name__.startswith("_")  # a part of a public function, whose errors are that one's
     saved: tuple[dict, dict] = {}, {}  # calls that are not recorded, and others
     _kernels.UFUNCS.extend(saved)
-    on_gpu, written = CallsOnGpu(function, _Watch, whole), None if whole else writes(saved[0], by_shape)
+    on_gpu, written = CallsOnGpu(function, Watch), None if whole else writes(saved[0], by_shape)
     counts = CallCounts()
 
     @wraps(function)
@@ -112,7 +112,7 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
                     if call is None and len(calls) < MOST_SAVED and counts.often((recorded, types)):
                         values = (*args, *kwargs.values())
                         if not _repeats(values):
-                            with _Watch() as watch:
+                            with Watch() as watch:
                                 result = function(*args, **kwargs)
                             first = result[0] if whole else result
                             calls[types] = watch.call(first, values, by_shape, recorded, whole) or False
@@ -357,13 +357,13 @@ def _rounding(compute: Callable[..., Any], count: int, low: Any) -> Callable[...
     return rounding
 
 
-class _Watch:
+class Watch:
     """Runs ops as usual, and notes them."""
 
     def __init__(self) -> None:
         self.ops: list[tuple] = []
 
-    def __enter__(self) -> _Watch:
+    def __enter__(self) -> Watch:
         casting: Any = state.handler  # autocast alone, whose casts are noted as well
         self.within = {"handler": casting and casting.below}
         self.before = _replace({"handler": casting.over(self.handle) if casting else self.handle})

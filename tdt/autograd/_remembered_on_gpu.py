@@ -29,11 +29,16 @@ class CallsOnGpu:
 
     Args:
         watches: runs what its block does as usual, and notes the ops.
-        whole: whether the function returns all results of the op; else it returns the first.
+        finish: makes the function's result of the op's, where it returns several.
     """
 
-    def __init__(self, function: Callable[..., Any], watches: Callable[[], Any], whole: bool):
-        self.function, self.watches, self.whole = function, watches, whole
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        watches: Callable[[], Any],
+        finish: Callable[[tuple], Any] | None = None,
+    ):
+        self.function, self.watches, self.finish = function, watches, finish
         self.saved: tuple[dict, dict] = {}, {}  # calls that are not recorded, and others
         _kernels.UFUNCS.extend(self.saved)
 
@@ -68,20 +73,21 @@ class CallsOnGpu:
         if found is None and may_repeat() and len(calls) < MOST_SAVED and len({*map(id, tensors)}) == len(tensors):
             with self.watches() as watch:
                 result = self.function(*args, **kwargs)
-            calls[types] = _call(watch.ops, result[0] if self.whole else result, tensors) or False
+            calls[types] = _call(watch.ops, result, tensors) or False
             return result
         if not found or (program := found.call.forward.program) is None or not may_repeat():
             return self.function(*args, **kwargs)
-        arrays = found.placed(arrays)
+        if found.places is not None:
+            arrays, tensors = found.placed(arrays), found.placed(tensors)
         try:
             results = program(arrays)
         except OutdatedProgramError:
             found.call.forward.program = None
             return self.function(*args, **kwargs)
-        out = record_repeated(found.op, found.call, found.placed(tensors), arrays, results, record, self.whole)
+        out = record_repeated(found.op, found.call, tensors, arrays, results, record, found.whole)
         if found.label:
-            label(out[0] if self.whole else out, found.label)
-        return out
+            label(out[0] if found.whole else out, found.label)
+        return self.finish(out) if found.whole and self.finish is not None else out
 
 
 class _Call:
@@ -91,22 +97,21 @@ class _Call:
         constants: the operands of the op, None in the place of tensors.
         places: of the tensors among the operands; None where all are tensors.
         label: name of the node, "" for the op's own.
+        whole: whether the function returns all results of the op; else the first.
     """
 
-    __slots__ = ("op", "call", "constants", "places", "label")
+    __slots__ = ("op", "call", "constants", "places", "label", "whole")
 
-    def __init__(self, op: Op, call: LayoutCall, operands: Sequence[Any], label: str):
-        self.op, self.call, self.label = op, call, label
+    def __init__(self, op: Op, call: LayoutCall, operands: Sequence[Any], label: str, whole: bool):
+        self.op, self.call, self.label, self.whole = op, call, label, whole
         self.constants = [None if x.__class__ in TENSOR_TYPES else x for x in operands]
         places = [k for k, x in enumerate(operands) if x.__class__ in TENSOR_TYPES]
         self.places = places if len(places) < len(operands) else None
 
     def placed(self, values: list) -> list:
-        """The operands of the op, of which `values` are the tensors or their arrays."""
-        if self.places is None:
-            return values
+        """The operands of the op, not all tensors, of which `values` are the tensors or their arrays."""
         operands = [*self.constants]
-        for place, value in zip(self.places, values, strict=True):
+        for place, value in zip(self.places, values, strict=True):  # type: ignore[arg-type]
             operands[place] = value
         return operands
 
@@ -116,11 +121,17 @@ def _call(ops: list[tuple], result: Any, tensors: list) -> _Call | None:
     if len(ops) != 1:
         return None
     op, operands, attributes, found = ops[0]
-    if (found[0] if found.__class__ is tuple and not op.multi_view else found) is not result:
-        return None
+    several, whole = found.__class__ is tuple and not op.multi_view, isinstance(result, tuple)
+    results = [*result] if whole else [result]
+    of_op = [*found] if several and whole else [found[0] if several else found]
     inputs = [x for x in operands if x.__class__ in TENSOR_TYPES]
-    if len(inputs) != len(tensors) or any(a is not b for a, b in zip(inputs, tensors, strict=True)):
+    if not _are(results, of_op) or not _are(inputs, tensors):
         return None
-    call = call_of(op, operands, attributes)[0]
-    edge = result._edge
-    return None if call is None else _Call(op, call, operands, "" if edge is None else getattr(edge[0], "label", ""))
+    call, edge = call_of(op, operands, attributes)[0], results[0]._edge
+    name = "" if edge is None else getattr(edge[0], "label", "")
+    return None if call is None else _Call(op, call, operands, name, whole)
+
+
+def _are(values: list, others: list) -> bool:
+    """Whether two lists have the same objects in the same order."""
+    return len(values) == len(others) and all(a is b for a, b in zip(values, others, strict=True))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tdt import _backend, _kernels
-from tdt._core.mode import state
+from tdt._core.mode import INFERENCE, state
 from tdt._core.tensor import Storage, Tensor, View, alias
 
 if TYPE_CHECKING:
@@ -63,6 +63,16 @@ def wrap_view(x: Tensor, array: Any, step: tuple, creation_meta: str | None) -> 
 
 
 WRAPPER = _kernels.Found(lambda key: _kernels.view_wrapper(Tensor, View) or wrap_view, wrap_view)
+
+
+def view_on_gpu(op: Op, x: Tensor, array: Any, attributes: dict, k: int | None, record: bool | None) -> Tensor:
+    """The tensor around a view that `op` gives of x. k: its place among several; record: see `state.fast_record`."""
+    meta = "inference" if record is INFERENCE else "" if record else "no_grad"
+    out = wrap_view(x, array, (op, attributes, k), meta or ("multi" if op.multi_view else None))
+    if out is None:
+        out = alias(array, None)
+        link_view(op, x, out, attributes, k)
+    return out
 
 
 def link_view(op: Op, x: Tensor, t: Tensor, attributes: dict, k: int | None = None) -> None:

@@ -6,6 +6,8 @@ import pytest
 
 import tdt
 from tdt._kernels import SWITCHES, _cublas_lt, forget, product_gpu
+from tdt.autograd import _writes_on_gpu
+from tdt.autograd._op_table import OPS
 from tdt.nn import functional as F
 from tests.programs_on_gpu import GPU, compared, names
 
@@ -122,3 +124,65 @@ def test_arguments_that_are_equal_and_of_other_types_are_other_calls():
     for _ in range(5):
         ones = [tdt.ones(2, dtype=tdt.int64, device=GPU) + number for number in (1, 1.0, True)]
         assert [t.dtype for t in ones] == [tdt.int64, tdt.float32, tdt.int64]
+
+
+def test_writes_that_are_repeated_have_the_values_versions_and_errors_of_the_cpu():
+    results: list[list] = []
+    for device in ("cpu", GPU):
+        found: list = []
+        results.append(found)
+
+        def tried(write, found=found):
+            try:
+                write()
+            except RuntimeError as error:
+                found.append(str(error))
+
+        x, y = (tdt.arange(12.0).reshape(3, 4).to(device) + k for k in range(2))
+        for k in range(6):
+            x.add_(y).mul_(0.5).add_(x).copy_(x * 0.1).clamp_(-5, 5)
+            x[1:].mul_(x[:2].clone())
+            x[0].add_(x[1])
+            x[:, 1:].add_(x[:, :-1])  # parts of the same memory
+            x.t().add_(1.0)
+            low, whole = x.half(), x.long()
+            low.copy_(y).add_(y.half())
+            whole.add_(k)
+            found += [t.cpu().double() for t in (x, low, whole)] + [x._version, low._version]
+            tried(lambda: x.expand(2, 3, 4).add_(1.0))  # noqa: B023
+            tried(lambda: y.add_(tdt.ones(2, 3, 4, device=device)))  # noqa: B023
+            leaf = tdt.ones(3, 4, device=device, requires_grad=True)
+            tried(lambda: leaf.add_(y))  # noqa: B023
+            (leaf * 2).add_(y).sum().backward()
+            saved = leaf.exp()
+            with tdt.no_grad():
+                leaf.grad.add_(y)
+                saved.mul_(2)
+            tried(saved.sum().backward)
+            found.append(leaf.grad.cpu().double())
+    for got, expected in zip(*results, strict=True):
+        assert tdt.allclose(got, expected, rtol=1e-6) if isinstance(got, tdt.Tensor) else got == expected
+    calls = _writes_on_gpu._calls[OPS["add"]].layouts.values()
+    assert sum(call.forward.program is not None for call in calls) >= 3
+
+
+def test_views_on_a_gpu_know_their_base_as_those_on_the_cpu():
+    results: list[list] = []
+    for device in ("cpu", GPU):
+        found: list = []
+        results.append(found)
+        for _ in range(4):
+            x = tdt.arange(12.0, device=device).reshape(3, 4).requires_grad_() * 1
+            parts = [*x.chunk(2, 1), *x.split([1, 2]), *x.unbind(1), x[1], x[:, ::2], x.t(), x.unsqueeze(0), x[..., :0]]
+            found += [
+                each for t in parts for each in (t._base is x, t._is_view(), t._version, t.grad_fn.name(), t.stride())
+            ]
+            with pytest.raises(RuntimeError, match="view"):
+                parts[0].add_(1)
+            x[1].mul_(3)
+            with tdt.no_grad():
+                plain = tdt.zeros(2, 3, device=device)
+                plain.unbind(0)[1].add_(2)
+            found += [plain.tolist(), parts[8].tolist(), parts[8]._version]
+            sum(t.square().sum() for t in (x, *x.chunk(2))).backward()
+    assert results[0] == results[1]

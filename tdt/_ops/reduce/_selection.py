@@ -8,6 +8,7 @@ from typing import Any
 
 from tdt import _kernels
 from tdt._backend.scatter import add_at
+from tdt._backend.waiting import refuse_program, repeatable
 from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import refuse_out
@@ -30,6 +31,9 @@ def _check_out_values(out: Any, x: Tensor) -> None:
         refuse_out(out[0], x)
 
 
+_SELECTED = (_kernels.gpu_kernel("place_gpu:selected", _kernels.gpu_selected),)
+
+
 def _add_gather_rule(record: Any, repeated: bool = False) -> None:
     """Register the gradient of an op that selects elements along `dim`: it is scattered to `indices`.
 
@@ -45,11 +49,15 @@ def _add_gather_rule(record: Any, repeated: bool = False) -> None:
         return g_values.new_zeros(x_shape).scatter_add(dim, indices, g_values)
 
     @record.fast_vjp("x")
+    @repeatable
     def _(xp: ModuleType, g_values: Any, x_shape: tuple[int, ...], indices: Any, dim: int, keepdim: bool) -> Any:
         if not x_shape:
             return g_values
         if not keepdim:
             g_values, indices = xp.expand_dims(g_values, dim), xp.expand_dims(indices, dim)
+        if fast := _kernels.chosen(_SELECTED, xp, g_values, indices, dim=dim):
+            return fast(g_values, indices, x_shape, dim)
+        refuse_program()
         out, last = xp.zeros(x_shape, g_values.dtype), len(x_shape) - 1
         place = [xp.arange(n).reshape((n,) + (1,) * (last - d)) for d, n in enumerate(indices.shape)]
         place[dim] = indices

@@ -174,12 +174,12 @@ def aminmax(
     return _aminmax_result(results)
 
 
-@op(name="argmax", dtypes=REAL_NUMBERS)
+@op(name="argmax", dtypes=REAL_NUMBERS, kernels=(_kernels.gpu_kernel("fold_gpu:argmax", _kernels.gpu_places),))
 def _argmax(xp: ModuleType, x: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
     return x.argmax(dim, keepdims=keepdim)
 
 
-@op(name="argmin", dtypes=REAL_NUMBERS)
+@op(name="argmin", dtypes=REAL_NUMBERS, kernels=(_kernels.gpu_kernel("fold_gpu:argmin", _kernels.gpu_places),))
 def _argmin(xp: ModuleType, x: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
     return x.argmin(dim, keepdims=keepdim)
 

@@ -69,7 +69,9 @@ def _find_extreme(name: str, dtype: Any, n: int) -> Any:
 def _extreme_op(name: str, method: str, node: str) -> Op:
     """The op of max or min along a dimension."""
 
-    @op(name=name, node=node, dtypes=REAL, outputs=("values", "indices"), nondiff=("indices",))
+    kernel = _kernels.gpu_kernel(f"fold_gpu:{method}_at", _kernels.gpu_rows)
+
+    @op(name=name, node=node, dtypes=REAL, outputs=("values", "indices"), nondiff=("indices",), kernels=(kernel,))
     def extreme(xp: ModuleType, x: Any, *, dim: int, keepdim: bool = False) -> Any:
         if not x.ndim:
             return x.copy(), xp.zeros((), "int64")

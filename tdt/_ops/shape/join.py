@@ -22,7 +22,7 @@ from tdt._ops._common import wrap_dim
 from tdt.autograd._dispatch import apply
 from tdt.autograd._inplace import copy_into
 from tdt.autograd._op import Op, finish, op
-from tdt.autograd._record import FINISH, GATHER
+from tdt.autograd._record import FINISH, GATHER, repeated
 from tdt.autograd._views import follow
 
 __all__ = [
@@ -111,6 +111,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     >>> tdt.cat([tdt.tensor([1, 2]), tdt.tensor([3])])
     tensor([1, 2, 3])
     """
+    if _cat.layouts and out is None and (found := _on_gpu(_cat, tensors, dim, False)) is not None:
+        return found
     if out is None and (small := _small(_cat, tensors, dim, False)) is not None:
         return small
     if out is None and dim.__class__ is int and (arrays := unrecorded_arrays(tensors)) is not None:
@@ -137,6 +139,18 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
         return apply(_cat, tuple(tensors), {"dim": d})
     _castable(out, tensors)
     return finish(_cat, out, *tensors, dim=d)
+
+
+def _on_gpu(op: Op, tensors: Any, dim: Any, new: bool) -> Any:
+    """Tensors joined by the program of such calls on a GPU; None without one. new: `dim` is a new dimension."""
+    if dim.__class__ is not int or tensors.__class__ not in (list, tuple) or not tensors:
+        return None
+    if dim < 0:
+        kind = tensors[0].__class__
+        if kind not in TENSOR_TYPES:
+            return None
+        dim += tensors[0]._a.ndim + new
+    return repeated(op, tuple(tensors), {"dim": dim})[0]
 
 
 def _small(op: Op, tensors: Any, dim: Any, new: bool) -> Tensor | None:
@@ -267,6 +281,8 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
     tensor([[1, 3],
             [2, 4]])
     """
+    if _stack.layouts and out is None and (found := _on_gpu(_stack, tensors, dim, True)) is not None:
+        return found
     if out is None and (small := _small(_stack, tensors, dim, True)) is not None:
         return small
     tensors = _checked("stack", tensors)

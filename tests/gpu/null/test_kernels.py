@@ -78,6 +78,12 @@ CALLS = {
         lambda x: tdt.nn.BatchNorm2d(16, device="cuda", dtype=x.dtype)(x.contiguous(memory_format=tdt.channels_last)),
         (4, 16, 60, 50),
     ),
+    "batch norm of half precision": (lambda x: tdt.nn.BatchNorm2d(3, device="cuda")(x.bfloat16()), (40, 3, 9, 9)),
+    "batch norm of half precision, channels-last": (
+        lambda x: tdt.nn.BatchNorm2d(16, device="cuda")(x.half().contiguous(memory_format=tdt.channels_last)), (4, 16, 60, 50)
+    ),
+    "group norm": (lambda x: F.group_norm(x, 3, x[0, :, 0, 0], x[1, :, 0, 0]), (4, 36, 9, 9)),
+    "group norm of half precision": (lambda x: tdt.nn.GroupNorm(3, 36, device="cuda")(x.bfloat16()), (4, 36, 9, 9)),
     "cross-entropy": (lambda x: F.cross_entropy(x, tdt.zeros(len(x), dtype=tdt.int64, device="cuda"), x[0].detach(),
                                                 label_smoothing=0.1), (7, 1500)),
     "softmax": (lambda x: x.softmax(1).sum() + x.log_softmax(1), (7, 1500)),
@@ -100,6 +106,7 @@ CALLS = {
     "dropout": (lambda x: F.dropout(x, 0.5), (7, 1500)),
     "sums": (lambda x: x.mean(0).sum() + x.norm() + x.var(1), (7, 9000)),
     "extremes": (lambda x: x.amax(1) + x.transpose(0, 1).amin(0), (7, 9000)),
+    "extremes and their places": (lambda x: x.max(1).values + x.min(0)[0].max(0).values + x.argmax(), (7, 9000)),
     "losses of pairs": (lambda x: F.mse_loss(x, x * 2) + F.binary_cross_entropy_with_logits(x, x * 2), (7, 1500)),
     "random numbers": (lambda x: x + tdt.rand(x.shape, device="cuda", dtype=x.dtype), (7, 1500)),
 }  # fmt: skip
