@@ -51,9 +51,14 @@ FILLED_COLUMNS = 16  # channels of a result that fill tiles of vectors of eight,
 MOST_CELLS = 81  # of a kernel, all of which are written out in the code of `_planes` and `_pixels`
 # Numbers of a row of a patch, and of a whole patch, whose weight gradient is summed where they lie, as results are.
 LONG_RUN, MOST_PATCH = 8, 1 << 10
-# Weights for each window of an image, and in all, from which on packing them takes longer than is saved; of a weight gradient the
-# least number for each window of all images. With the least channels of the result, of which each reads all patches.
-WEIGHTS_OF_WINDOW, MANY_WEIGHTS, WEIGHTS_OF_SUMMED_WINDOW, PATCH_COLUMNS = 1 << 14, 1 << 19, 2560, 128
+# Weights for each window of an image, and in all, from which on packing them takes longer than is saved; channels of the result,
+# at least, as each reads all patches. For a weight gradient the weights for each window of all images, and where these are
+# contiguous in vectors of eight.
+WEIGHTS_OF_WINDOW, MANY_WEIGHTS, PATCH_COLUMNS = 1 << 14, 1 << 19, 128
+WEIGHTS_OF_SUMMED_WINDOW, WEIGHTS_OF_SUMMED_WINDOW_OF_EIGHT = 2560, 1024
+# Cells of a line's kernel, at most, and channels of its result, at least, with which a weight gradient is summed over patches in
+# vectors of eight: 16 registers hold fewer sums beside runs of cells than beside panels.
+LINE_CELLS, LINE_COLUMNS = 3, 64
 # Channels for each number of a row of a patch, of which more are better runs than these numbers; of results in vectors of eight.
 RUNS, RUNS_OF_EIGHT = 32, 4
 PATCH_CHANNELS = 16  # of fewer, the cells of a patch are columns of a product: the channels alone would not fill a tile
@@ -229,7 +234,9 @@ def few_windows(arrays: Sequence[Any], attributes: dict) -> bool:
     if math.prod(kernel) == 1 or out_channels < PATCH_COLUMNS:
         return False
     if of_weights:
-        return weights >= WEIGHTS_OF_SUMMED_WINDOW * (first.size // out_channels)
+        of_eight = vector_width() <= 8 and first.ndim <= 4 and not last
+        least = WEIGHTS_OF_SUMMED_WINDOW_OF_EIGHT if of_eight else WEIGHTS_OF_SUMMED_WINDOW
+        return weights >= least * (first.size // out_channels)
     how = attributes["stride"], attributes["padding"], attributes["dilation"]
     return many_weights(second.shape, output_sizes(first.shape[2:], kernel, *how))
 
@@ -267,13 +274,15 @@ def overlapping_windows(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def few_line_channels(arrays: Sequence[Any], attributes: dict) -> bool:
-    """Convolutions of lines with few input channels, whose patches are smaller than the result."""
+    """Convolutions of lines with few input channels, whose patches are smaller than the result; and gradients of few cells."""
     first, second = arrays[0], arrays[1]
     if first.ndim != 3 or attributes["groups"] != 1 or not convolution(arrays, attributes):
         return False
     of_weights = "kernel" in attributes
     channels, out_channels = (second.shape[1], first.shape[1]) if of_weights else second.shape[1::-1]
     cells = math.prod(attributes["kernel"] if of_weights else second.shape[2:])
+    if of_weights and vector_width() <= 8 and cells <= LINE_CELLS and out_channels >= LINE_COLUMNS:
+        return True
     return channels <= FEW_CHANNELS and channels * cells <= out_channels
 
 

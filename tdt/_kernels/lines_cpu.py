@@ -1,6 +1,7 @@
 """Convolutions of lines of few channels, in float32 on the CPU, as products of patches (`pointwise_cpu`).
 
-The patches take less memory than the result. They are copied; of an input gradient each cell of the kernel is added where it lay.
+The patches take less memory than the result; for gradients of weights of few cells, some times that of x. They are copied; of an
+input gradient each cell of the kernel is added where it lay.
 """
 
 from __future__ import annotations

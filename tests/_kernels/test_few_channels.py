@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tdt._backend.layout import to_front, to_last
-from tdt._kernels import KERNELS, conv_cpu, depthwise_cpu, lines_cpu, volume_cpu
+from tdt._kernels import KERNELS, _conv_conditions, conv_cpu, depthwise_cpu, lines_cpu, volume_cpu
 from tdt._ops.nn import conv as portable
 from tests.helpers import require_torch
 
@@ -18,6 +18,7 @@ LINES = [
     (3, 1, 16, (101,), (3,), (2,), (1,), (1,)),
     (2, 4, 40, (77,), (8,), (1,), (4,), (3,)),
     (1, 2, 9, (5,), (4,), (3,), (2,), (1,)),
+    (3, 20, 70, (90,), (3,), (1,), (4,), (4,)),
 ]
 IMAGES = [
     (2, 3, 20, (33, 31), (7, 7), (2, 2), (3, 3), (1, 1)),
@@ -102,6 +103,16 @@ def test_a_transposed_convolution_of_lines_adds_its_bias_where_no_window_lies():
         lines_cpu.conv_input_grad(y, w, b, size=(7,), **how) for b in (None, np.array([1.0, 2.0], np.float32))
     )
     np.testing.assert_allclose(added, plain + [[1], [2]], rtol=1e-6)
+
+
+@pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
+@pytest.mark.parametrize(("out", "cells", "width", "chosen"), [(64, 3, 8, True), (64, 3, 16, False), (63, 3, 8, False),
+                                                             (64, 4, 8, False)])  # fmt: skip
+def test_weights_of_few_cells_are_summed_over_patches_in_vectors_of_eight(out, cells, width, chosen, monkeypatch):
+    monkeypatch.setattr(_conv_conditions, "vector_width", lambda: width)
+    x, y = np.zeros((2, 20, 100), np.float32), np.zeros((2, out, 101 - cells), np.float32)
+    how = {"stride": (1,), "padding": (0,), "dilation": (1,), "groups": 1, "kernel": (cells,)}
+    assert KERNELS["lines_cpu:conv_weight_grad"].when((y, x), how) == chosen
 
 
 @pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")

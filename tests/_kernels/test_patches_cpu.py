@@ -7,8 +7,8 @@ import pytest
 
 from tdt import _kernels, backends
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
-from tdt._kernels import few_windows, patches_cpu
-from tests._kernels.test_few_channels import expected, problem
+from tdt._kernels import _conv_conditions, few_windows, patches_cpu
+from tests._kernels.test_few_channels import channels_last, expected, problem
 from tests.helpers import require_torch
 
 # (samples, channels in and out, size, kernel, stride, padding, dilation)
@@ -72,7 +72,7 @@ def test_what_is_not_finite_does_not_meet_the_border(value, order):
 
 
 @pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
-def test_small_images_with_many_weights_are_computed_so():
+def test_small_images_with_many_weights_are_computed_so(monkeypatch):
     how = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
     weights = np.zeros((256, 256, 3, 3), np.float32)
     of = lambda count, channels, side: np.zeros((count, channels, side, side), np.float32)  # noqa: E731
@@ -90,4 +90,12 @@ def test_small_images_with_many_weights_are_computed_so():
         assert few_windows((x, w, None), how), "of so many weights more windows"
         gradient = {**how, "kernel": (3, 3)}
         assert few_windows((of(7, 256, 4), of(7, 128, 4)), gradient)
-        assert not few_windows((of(8, 256, 4), of(8, 128, 4)), gradient)
+        for width, most in (
+            (16, 7),
+            (8, 18),
+        ):  # of eight numbers, 16 registers hold few sums beside the cells of windows
+            monkeypatch.setattr(_conv_conditions, "vector_width", lambda width=width: width)
+            for count in (most, most + 1):
+                assert few_windows((of(count, 256, 4), of(count, 128, 4)), gradient) == (count == most)
+        last = [channels_last(of(8, channels, 4)) for channels in (256, 128)]
+        assert not few_windows(last, gradient)
