@@ -9,8 +9,8 @@
     largest(array)                           # over the last dimension of any array, with any strides
 
 NumPy allocates the result, loops over the other dimensions and takes `out=`; a call costs about what one of its own
-reductions costs, some 0.7 µs. Without NumPy it costs 0.2: `for_arrays` for arrays of known shapes, `_quick.quick` for others. It
-runs on the calling thread.
+reductions costs, some 0.7 µs. Without NumPy it costs 0.2: `for_arrays` for arrays of known shapes, `_quick.quick` for others.
+Many rows are shared by the pool's threads (`_jobs.shared_loop`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tdt._kernels._code import SIZES, Code, Value
+from tdt._kernels._jobs import shared_loop
 from tdt._kernels._launches import PLAIN_UFUNCS, WATCH
 from tdt._kernels._native import applied, linked, target_triple, ufunc_function
 
@@ -36,6 +37,7 @@ MOST = 1 << 14  # elements of arrays for which a call does without NumPy, and ot
 
 _alive: list[Any] = []  # NumPy keeps pointers to these, and ufuncs live as long as the process
 _loops: dict[Callable, tuple[int, int, str, str]] = {}  # by ufunc: addresses of its loop and data, signature, types
+_shared: dict[Callable, tuple[int, int]] = {}  # those of `shared_loop`
 
 
 class Operand(NamedTuple):
@@ -121,21 +123,27 @@ def contiguous(code: Code, operand: Operand, kind: str, start: Value, count: Val
     return place.get()
 
 
-def ufunc_at(address: int, signature: str, types: str, inputs: int, name: str, data: int | None = None) -> Callable:
-    """The ufunc whose inner loop is at an address; the loop gets the address `data` as its last argument."""
+def ufunc_at(
+    address: int, signature: str, types: str, inputs: int, name: str, data: int = 0, weight: int = 1
+) -> Callable:
+    """The ufunc whose inner loop is at an address; the loop gets the address `data` as its last argument.
+
+    weight: as of `_jobs.shared_loop`.
+    """
     numbers = bytes(np.dtype(AS_KNOWN.get(letter, letter)).num for letter in types)
-    loops, last = (ctypes.c_void_p * 1)(address), (ctypes.c_void_p * 1)(data)
+    shared = shared_loop(address, data, named_sizes(signature), weight)
+    loops, last = ((ctypes.c_void_p * 1)(each) for each in shared)
     texts = name.encode(), signature.encode()
     _alive.append((loops, last, numbers, texts))
     ufunc = _from_loop()(loops, last, numbers, 1, inputs, len(types) - inputs, -1, texts[0], b"", 0, texts[1])
     PLAIN_UFUNCS.add(ufunc)
-    _loops[ufunc] = address, data or 0, signature, types
+    _loops[ufunc], _shared[ufunc] = (address, data, signature, types), shared
     return ufunc
 
 
 def loop_of(ufunc: Callable) -> tuple[int, int, str, str]:
-    """Of a ufunc from here: the addresses of its loop and of what the loop gets last (0: nothing), its signature and types."""
-    return _loops[ufunc]
+    """Of a ufunc from here: the addresses of its shared loop and of what that gets last, its signature and types."""
+    return *_shared[ufunc], *_loops[ufunc][2:]
 
 
 def named_sizes(signature: str) -> list[list[str]]:

@@ -30,25 +30,33 @@ import numpy as np
 
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._jit import Kernel
+from tdt._kernels._jobs import (
+    BLOCKS,
+    COUNT,
+    DONE,
+    ENTRY,
+    FAILED,
+    LEAST_SHARED,
+    LIMIT,
+    LOCK,
+    OTHERS,
+    PIECE,
+    SHARED,
+    WORDS,
+    run_job,
+)
 from tdt._kernels._launches import WATCH, note
-from tdt._kernels._native import target_triple
+from tdt._kernels._native import Entry, target_triple
 from tdt._kernels._registry import forget
 from tdt._kernels._threads import THREADS
 
 SPINS = 20_000  # checks for work before a thread sleeps: half a millisecond, about the gap between two kernels
-SHARES = 4  # pieces of each thread's range, so that a thread that starts late or is preempted costs little
 
-# A pool's state, in words. Words that change while other threads read them have their own cache lines.
-OPEN, LEFT, INSIDE, ASLEEP, FAILED, CLOSED = 0, 8, 16, 24, 32, 40
-ENTRY, WORDS, BLOCKS, PIECE, OTHERS = range(48, 53)  # the job
+# A pool's state, in words; FAILED and the job are `_jobs`'. Words that change while other threads read them have their own
+# cache lines.
+OPEN, LEFT, INSIDE, ASLEEP, CLOSED = 0, 8, 16, 24, 40
 READ, WRITE, GIVE_WAY, PIPE_OUT, PIPE_IN, BYTES = range(56, 62)  # addresses of C functions, the pipe, its bytes
 NEXT, LINE = 64, 8  # the next block of each range, a cache line for each
-
-# What machine code that has no kernel needs to use the pool (`_quick_elementwise`): the elements from which it does; addresses of
-# the lock, the state, the code of the caller's part and its words; how many threads.
-LIMIT, LOCK, STATE, LEAD, LEAD_WORDS, COUNT = range(6)
-SHARED = np.array([sys.maxsize, 0, 0, 0, 0, 1])
-LEAST_SHARED = 1 << 16  # elements that two threads compute sooner than one
 
 
 class State:
@@ -179,7 +187,7 @@ class _Lock:
 
 
 class _Pool:
-    """Threads, and the state that they share with whoever holds `busy`."""
+    """Threads, and the state that they share with whoever holds `busy`: jobs are given to them by `_jobs.run`."""
 
     def __init__(self, threads: int):
         keep_blas_on_one_thread(np)
@@ -196,23 +204,13 @@ class _Pool:
             self.bytes.ctypes.data,
         )
         self.lead, self.words = _lead().prepare((self.state,))
-        self.serve = _serve()  # compiled before the threads start
+        self.serve, self.run_job = _serve(), run_job()  # compiled before the threads start
         for number in range(threads):
             # Daemons, so that they end with the process.
             threading.Thread(target=self._serve, args=(number + 1,), name=f"tdt-kernel-{number}", daemon=True).start()
 
     def _serve(self, number: int) -> None:
         self.serve(number, SPINS, self.state)
-
-    def run(self, kernel: Kernel, blocks: int, parts: int, args: Sequence[Any]) -> None:
-        """One job, on the calling thread and, if they come, `parts - 1` others. The caller holds `busy`."""
-        entry, words = kernel.prepare(args)
-        address = ctypes.cast(words, ctypes.c_void_p).value
-        self.state[ENTRY : OTHERS + 1] = entry.address, address, blocks, max(1, blocks // (parts * SHARES)), parts - 1
-        self.lead.call(self.words, 0, blocks)
-        if self.state[FAILED]:
-            self.state[FAILED] = 0
-            raise RuntimeError(f"kernel {kernel.name} raised an error, which a kernel must not do")
 
     def share(self) -> None:
         """Let machine code use the pool, or its calls stay on their thread if there is to be one."""
@@ -243,6 +241,7 @@ def _after_fork() -> None:
     global _pool, _lock
     _pool, _lock = None, threading.Lock()
     SHARED[LIMIT] = sys.maxsize
+    forget()  # calls whose machine code expects threads: `start` is called again for them
 
 
 if hasattr(os, "register_at_fork"):
@@ -260,16 +259,25 @@ def parallel(kernel: Kernel, blocks: int, *args: Any, grain: int = 1) -> None:
         note(entry, words, blocks, grain, kernel, args)
         entry.call(words, 0, blocks)
         return
+    if stays_on_caller(blocks, grain) or not shared(*kernel.prepare(args), blocks, grain, kernel.name):
+        kernel(0, blocks, *args)
+
+
+def shared(entry: Entry, words: bytes, blocks: int, grain: int, name: str = "") -> bool:
+    """Whether the pool has computed a kernel's blocks, as `parallel` says: several threads are wanted, and it was free."""
     parts = min(THREADS.count, blocks // max(grain, 1))
-    if parts > 1:
-        pool = _running_pool()
-        if pool.busy.acquire():
-            try:
-                pool.run(kernel, blocks, parts, args)
-            finally:
-                pool.busy.release()
-            return
-    kernel(0, blocks, *args)
+    if parts < 2:
+        return False
+    done = _running_pool().run_job(words, entry.address, blocks, parts)
+    if done > DONE:
+        raise RuntimeError(f"kernel {name} raised an error, which a kernel must not do")
+    return done == DONE
+
+
+def start() -> None:
+    """Create the threads that machine code may use, if several are wanted: it does not do so itself."""
+    if THREADS.count > 1:
+        _running_pool()
 
 
 def stays_on_caller(blocks: int, grain: int) -> bool:

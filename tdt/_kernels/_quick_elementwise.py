@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from tdt._backend.layout import in_order
-from tdt._kernels import _pool
+from tdt._kernels import _jobs
 from tdt._kernels._addresses import ADDRESS, address_of
+from tdt._kernels._broadcast import HEAD, OUTER
 from tdt._kernels._builtin import CLASS
 from tdt._kernels._builtin_code import (
     ALIGNED,
@@ -24,7 +25,7 @@ from tdt._kernels._builtin_code import (
 )
 from tdt._kernels._code import Value, Variable
 from tdt._kernels._emit_loops import BLOCK
-from tdt._kernels._pool import SHARED
+from tdt._kernels._jobs import SHARED
 from tdt._kernels._quick import (
     ARRAY,
     DATA,
@@ -39,17 +40,17 @@ from tdt._kernels._quick import (
     ufunc_words,
 )
 
-ENTRY, POOL = (
-    DATA,
-    NAMES,
-)  # words of `self` that have another meaning here: the address of `ENTRY`, that of `_pool.SHARED`
-GRAIN = 4  # blocks that a thread should at least have
+# Words of `self` that have another meaning here: the addresses of `ENTRY`, of `_jobs.SHARED` and of `ROWS`; the operands' begin
+# behind them.
+ENTRY, POOL, ROWS, RECORDS = DATA, NAMES, OPERANDS, OPERANDS + 1
+GRAIN = 4 * BLOCK  # elements that a thread should at least have
 RECORD = 2  # words of an operand: the address of its dtype, the bytes of an element
+FEW_ROWS, PARTS = 16, 8  # rows that are cut where they are fewer, and into how many parts
 MOST_DIMS = 8
 
 
 def quick_elementwise(
-    ufunc: Callable, loops: int, kinds: Sequence[np.dtype], entry: int, otherwise: Callable | None = None
+    ufunc: Callable, loops: int, kinds: Sequence[np.dtype], entry: int, rows: int, otherwise: Callable | None = None
 ) -> Callable:
     """The function that calls an elementwise ufunc with one result, for arrays that broadcast.
 
@@ -60,7 +61,7 @@ def quick_elementwise(
     Args:
         loops: the address of its `_emit_loops.LOOPS`.
         kinds: types of the operands, the result's at last.
-        entry: the address of its `ENTRY`, for the pool.
+        entry, rows: the addresses of its `ENTRY` and `ROWS`, for the pool.
         otherwise: computes what the function does not take; None: the ufunc.
     """
     if len(kinds) > MOST_OPERANDS:
@@ -68,6 +69,7 @@ def quick_elementwise(
     ordered = _in_order(otherwise or ufunc, len(kinds) - 1)
     _alive.append(ordered)
     words = [*ufunc_words(ordered, loops, entry), len(kinds) - 1, address_of(SHARED), kinds[-1].num, kinds[-1].itemsize]
+    words.append(rows)
     for kind in kinds:
         words += id(kind), kind.itemsize
     return linked_built_in("quick_elementwise", QUICK, _ElementwiseCall, words)
@@ -97,20 +99,19 @@ class _ElementwiseCall(UfuncCall):
         strides: of all operands along the result's dimensions; `order`: these dimensions, the outermost in memory first.
         counts, moves: how often each of the nested loops is run, and the operands' strides along it; `index`: its turn.
         addresses, steps, row_steps: arguments of `LOOPS`.
-        pool, shared: `_pool.SHARED`, and whether its lock was taken; `job`: words of `ENTRY`.
+        pool: the address of `_jobs.SHARED`; `job`: words of `ENTRY` or `ROWS`.
     """
 
     operands: Value  # how many there are, with the result
     loops: Value
     pool: Value
-    shared: Variable
 
     def __init__(self) -> None:
         super().__init__()
         code = self.code
         self.inputs = self.word(INPUTS)
         self.addresses, self.steps, self.row_steps = (code.array("i64", MOST_OPERANDS) for _ in range(3))
-        self.job = code.array("i64", 1 + 2 * MOST_OPERANDS)
+        self.job = code.array("i64", HEAD + (2 + OUTER) * MOST_OPERANDS)
         self.shape, self.counts, self.index, self.order = (code.array("i64", MOST_DIMS) for _ in range(4))
         self.strides, self.moves = (code.array("i64", MOST_OPERANDS * MOST_DIMS) for _ in range(2))
         self.has_out = self.count == self.inputs + 1
@@ -138,7 +139,7 @@ class _ElementwiseCall(UfuncCall):
         out = self.result(n)
         self.operands = self.inputs + 1
         self.loops, dense = code.cast(self.word(LOOP), "ptr"), self.alike.get() & self.plain.get()
-        self.take_pool(dense)
+        self.pool = code.cast(self.word(POOL), "ptr")
         self.begin_threads(self.total.get())
         code.choose(dense, self.call_once, lambda: self.call_repeatedly(n))
         self.end_threads()
@@ -191,7 +192,7 @@ class _ElementwiseCall(UfuncCall):
 
     def size_of(self, k: Value) -> Value:
         """The bytes of an operand's element."""
-        return self.word(OPERANDS + 1 + k * RECORD)
+        return self.word(RECORDS + 1 + k * RECORD)
 
     def check(self, k: Value) -> None:
         """Refuse an argument of another class or type; compare its dimensions with those of the arguments before."""
@@ -200,7 +201,7 @@ class _ElementwiseCall(UfuncCall):
         with code.when(self.fits.get()):
             rank = self.rank_of(array)
             flags = self.field("i32", array, FLAGS)
-            other = self.field("i64", array, DTYPE) != self.word(OPERANDS + k * RECORD)
+            other = self.field("i64", array, DTYPE) != self.word(RECORDS + k * RECORD)
             self.refuse(other | ((flags & ALIGNED) == 0) | (rank > MOST_DIMS))
             self.plain.set(self.plain.get() & ((flags & CONTIGUOUS) != 0))
             code.store(self.field("i64", array, ADDRESS), self.addresses, k)
@@ -280,45 +281,45 @@ class _ElementwiseCall(UfuncCall):
         numbers = [self.addresses, length, self.steps, code.value(rows, "i64"), self.row_steps]
         code.lines.append(f"  call void {self.loops.name}({', '.join(f'{each.kind} {each.name}' for each in numbers)})")
 
-    def take_pool(self, dense: Value) -> None:
-        """Take the pool's lock if there are many elements, in arrays that lie alike, and if it is free."""
-        code = self.code
-        self.shared, self.pool = code.variable("i1", code.value(0, "i1")), code.cast(self.word(POOL), "ptr")
-        with code.when(dense & (self.total.get() >= code.load("i64", self.pool, _pool.LIMIT))):
-            taken = code.function("PyThread_acquire_lock", "i32", self.shared_word(_pool.LOCK), code.value(0, "i32"))
-            self.shared.set(taken != 0)
-
-    def shared_word(self, place: int) -> Value:
-        """An address that code needs to use the pool."""
-        return self.code.load("ptr", self.pool, place)
-
     def call_once(self) -> None:
         """All elements in one call, or by the pool's threads."""
         code = self.code
         with code.loop(0, self.inputs) as k:
             code.store(code.select(self.rank_of(self.array_at(k)) == 0, 0, self.size_of(k)), self.steps, k)
         code.store(self.word(SIZE), self.steps, self.inputs)
-        code.choose(self.shared.get(), self.call_by_pool, lambda: self.call(self.total.get()))
+        self.call_one_row(self.total.get())
 
-    def call_by_pool(self) -> None:
-        """A job of the pool's, as `_pool._Pool.run` has them, whose lock is then given back."""
-        code, total = self.code, self.total.get()
-        code.store(total, self.job)
-        with code.loop(0, self.operands) as k:
-            code.store(code.load("i64", self.addresses, k), self.job, 1 + k * 2)
-            code.store(code.load("i64", self.steps, k), self.job, 2 + k * 2)
-        state, blocks = self.shared_word(_pool.STATE), (total + (BLOCK - 1)) // BLOCK
-        parts = code.minimum(code.load("i64", self.pool, _pool.COUNT), blocks // GRAIN)
-        piece = code.maximum(blocks // (parts * _pool.SHARES), 1)
-        words = self.word(ENTRY), code.cast(self.job, "i64"), blocks, piece, parts - 1
-        for place, word in enumerate(words, _pool.ENTRY):
-            code.store(word, state, place)
-        lead, its_words = self.shared_word(_pool.LEAD), self.shared_word(_pool.LEAD_WORDS)
-        code.new("i64", f"call i64 {lead.name}(ptr {its_words.name}, i64 0, i64 {blocks.name})")
-        self.call_void("PyThread_release_lock", self.shared_word(_pool.LOCK))
+    def call_one_row(self, length: Value) -> None:
+        """One call for so many elements, or a job of the pool's for blocks of them."""
+
+        def by_pool() -> None:
+            code = self.code
+            code.store(length, self.job)
+            with code.loop(0, self.operands) as k:
+                code.store(code.load("i64", self.addresses, k), self.job, 1 + k * 2)
+                code.store(code.load("i64", self.steps, k), self.job, 2 + k * 2)
+            self.run_job(ENTRY, (length + (BLOCK - 1)) // BLOCK)
+
+        self.share(by_pool, lambda: self.call(length))
+
+    def share(self, by_pool: Callable[[], None], alone: Callable[[], None], fits: Value | None = None) -> None:
+        """`by_pool` if there are many elements, the pool is free and `fits` holds; else `alone`."""
+        code = self.code
+        is_free = code.variable("i1", self.total.get() >= code.load("i64", self.pool, _jobs.LIMIT))
+        if fits is not None:
+            is_free.set(is_free.get() & fits)
+        with code.when(is_free.get()):
+            is_free.set(_jobs.taken(code, self.pool))
+        code.choose(is_free.get(), by_pool, alone)
+
+    def run_job(self, place: int, blocks: Value) -> None:
+        """Let the pool compute all blocks of `ENTRY` or `ROWS`, whose address is at a place, with the words of `job`."""
+        code = self.code
+        wanted = code.minimum(code.load("i64", self.pool, _jobs.COUNT), self.total.get() // GRAIN)
+        _jobs.run(code, self.pool, self.word(place), self.job, blocks, code.minimum(wanted, blocks))
 
     def call_repeatedly(self, n: Value) -> None:
-        """A call for each run along the last two of the nested loops."""
+        """A call for each run along the last two of the nested loops, or a job of the pool's for rows of the last one."""
         code = self.code
         with code.when(self.plain.get()):
             self.store_strides(n)
@@ -327,7 +328,38 @@ class _ElementwiseCall(UfuncCall):
         with code.loop(0, self.operands) as k:
             code.store(self.move_of(k, last), self.steps, k)
         length, near = code.load("i64", self.counts, last), last - 1
-        code.choose(near < 0, lambda: self.call(length), lambda: self.call_rows(length, near))
+
+        def rows() -> None:
+            self.share(lambda: self.rows_by_pool(last), lambda: self.call_rows(length, near), last <= OUTER)
+
+        code.choose(near < 0, lambda: self.call_one_row(length), rows)
+
+    def rows_by_pool(self, last: Value) -> None:
+        """A job of the pool's for rows along the nested loop `last`, in parts where they are few and long.
+
+        A row's dimensions are the loops around that one, and 1 where these are fewer.
+        """
+        code = self.code
+        length, rows = code.load("i64", self.counts, last), code.variable("i64", 1)
+        with code.loop(0, last) as j:
+            rows.set(rows.get() * code.load("i64", self.counts, j))
+        cuts = (rows.get() < FEW_ROWS) & (last < OUTER) & (length % PARTS == 0)
+        parts, shift = code.select(cuts, code.value(PARTS, "i64"), 1), code.cast(cuts, "i64", signed=False)
+        code.store(length // parts, self.job)
+        with code.loop(0, OUTER) as d:
+            j = last - OUTER + d + shift
+            place, is_cut, exists = code.maximum(j, 0), j == last, j >= 0
+            size = code.select(exists, code.select(is_cut, parts, code.load("i64", self.counts, place)), 1)
+            with code.when(d > 0):
+                code.store(size, self.job, d)
+            with code.loop(0, self.operands) as k:
+                step = self.move_of(k, place)
+                step = code.select(exists, code.select(is_cut, step * (length // parts), step), 0)
+                code.store(step, self.job, HEAD + k * (2 + OUTER) + 2 + d)
+        with code.loop(0, self.operands) as k:
+            code.store(code.load("i64", self.addresses, k), self.job, HEAD + k * (2 + OUTER))
+            code.store(self.move_of(k, last), self.job, HEAD + k * (2 + OUTER) + 1)
+        self.run_job(ROWS, rows.get() * parts)
 
     def move_of(self, k: Value, d: Any) -> Value:
         """The stride of an operand along a nested loop."""

@@ -23,9 +23,9 @@ from tdt._kernels._code import Code, Value
 from tdt._kernels._compilable import ENTRY
 from tdt._kernels._emit_loops import LOOP
 from tdt._kernels._gufunc import ufunc_at
-from tdt._kernels._launches import watched_contiguous
+from tdt._kernels._launches import WATCH, watched_contiguous
 from tdt._kernels._native import NativeKernel, linked
-from tdt._kernels._pool import parallel
+from tdt._kernels._pool import parallel, start
 from tdt._kernels._syntax import constant, vector, vector_length
 from tdt._kernels._threads import THREADS
 
@@ -33,6 +33,7 @@ LANES, MANY = 16, 64  # elements of a vector
 BLOCK = 1024  # elements of a row that are summed in single precision
 UNITS = 1 << 12  # elements that a block of the pool's work has at least
 GRAIN = 4  # blocks that a thread should at least have
+WEIGHT = 2  # of the work for an element, compared with a sum's
 DTYPES = {"f": np.dtype(np.float32), "d": np.dtype(np.float64), "l": np.dtype(np.int64), "E": np.dtype(np.uint16)}
 
 
@@ -211,17 +212,20 @@ class RowFunction:
         self.types, count = types, len(types)
         loop, entry = linked(name, [LOOP, ENTRY], lambda: _module(write, count, parameters), optimize=True)
         self.kernel = NativeKernel(name, entry, "qqq" + "q" * 2 * count)
-        self.small = ufunc_at(loop, signature, types, self.inputs, write.__name__.strip("_"))
+        self.ufunc = ufunc_at(loop, signature, types, self.inputs, write.__name__.strip("_"), weight=WEIGHT)
         self.dtypes = [DTYPES[t] for t in types[self.inputs :]]
 
     def __call__(self, *operands: np.ndarray) -> Any:
         """The results for contiguous operands (*, n) or (*), the first of which has all rows: an array, or a tuple of them."""
         first = operands[0]
-        if first.size < THREADS.rows:
-            return self.small(*operands)
-        return self._on_threads(first, operands)
+        if first.size >= THREADS.rows:
+            if WATCH.trace is not None:
+                return self._launched(first, operands)
+            start()
+        return self.ufunc(*operands)
 
-    def _on_threads(self, first: np.ndarray, operands: tuple[np.ndarray, ...]) -> Any:
+    def _launched(self, first: np.ndarray, operands: tuple[np.ndarray, ...]) -> Any:
+        """The results by a launch that is noted with its blocks, which the tape's threads share."""
         n, lead = first.shape[-1], first.shape[:-1]
         count = first.size // n
         results = [np.empty(first.shape if row else lead, dtype)

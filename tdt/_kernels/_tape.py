@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
-from tdt._kernels import _pool
+from tdt._kernels import _jobs, _pool
 from tdt._kernels._addresses import address_of
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._launches import PLAIN_UFUNCS, WATCH, Launch
@@ -264,7 +264,7 @@ def _walk(code: Code, first: Value, last: Value, arguments: list[Value]) -> None
 
         def share() -> None:
             job = (entry, own, blocks, piece, threads - 1)
-            for word, value in zip(range(_pool.ENTRY, _pool.OTHERS + 1), job, strict=True):
+            for word, value in zip(range(_jobs.ENTRY, _jobs.OTHERS + 1), job, strict=True):
                 code.store(value, state, word)
             _called(code, lead, words, code.value(0, "i64"), blocks)
 
@@ -307,7 +307,7 @@ class Tape:
         self.records = np.zeros((len(launches), RECORD), np.int64)
         for record, each in zip(self.records, launches, strict=True):
             threads = max(1, min(THREADS.count, each.blocks // each.grain)) if each.entry and each.grain else 1
-            piece = max(1, each.blocks // (threads * _pool.SHARES)) if each.entry else each.grain
+            piece = max(1, each.blocks // (threads * _jobs.SHARES)) if each.entry else each.grain
             record[:] = each.entry, address_of(each.words), each.blocks, threads, piece
         self._alone = self.records.copy()
         self._alone[:, 3] = 1

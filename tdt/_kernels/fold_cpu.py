@@ -23,10 +23,10 @@ from tdt._kernels._column_fold import (
 from tdt._kernels._conditions import PIECE
 from tdt._kernels._fold import FOLDS, STEPS, STORED, UNSIGNED, columns, kind_of, rows
 from tdt._kernels._formulas import from_formula
-from tdt._kernels._gufunc import for_arrays
+from tdt._kernels._gufunc import MOST, for_arrays
 from tdt._kernels._launches import WATCH, note, watched
 from tdt._kernels._native import NativeKernel
-from tdt._kernels._pool import get_num_threads, parallel
+from tdt._kernels._pool import shared, start
 from tdt._kernels._row_fold import (
     ROWS,
     SHORT,
@@ -43,7 +43,8 @@ from tdt._kernels._threads import THREADS
 UNITS = 1 << 13  # elements that a block of the pool's work has at least
 LINES = 128  # rows of a part of (A, n, B), at least
 PARTS = 16  # that the rows of (A, n, B) are cut into, at most
-GRAIN = 4  # blocks that a thread should at least have
+LEAST = 1 << 15  # elements that a thread should at least have
+STACKS = 4  # (A, n, B) from which on threads share A
 LETTERS = frozenset(STORED)
 THREE, FOUR = struct.Struct("=qqq").pack, struct.Struct("=qqqq").pack
 MOST_PLANS = 1000
@@ -59,15 +60,30 @@ class Step:
 
     Attributes:
         results, dtype: of the array that it writes, with `extra` elements for those of `rest`.
+        grain: blocks that a thread should at least have.
         buffer: elements that it needs for accumulators.
         joined: how many rows are folded as one.
         rest: the sizes of a second call, for rows that are left over, and the places where it reads and writes.
     """
 
-    __slots__ = ("routine", "along", "sizes", "blocks", "results", "dtype", "buffer", "rest", "extra", "joined")
+    __slots__ = (
+        "routine",
+        "along",
+        "sizes",
+        "blocks",
+        "grain",
+        "results",
+        "dtype",
+        "buffer",
+        "rest",
+        "extra",
+        "joined",
+    )
 
-    def __init__(self, routine: NativeKernel, along: bool, sizes: tuple, blocks: int):
+    def __init__(self, routine: NativeKernel, along: bool, sizes: tuple, blocks: int, elements: int):
+        """elements: of a block."""
         self.routine, self.along, self.sizes, self.blocks = routine, along, sizes, blocks
+        self.grain = max(1, LEAST // elements)
         self.results, self.extra, self.buffer = 0, 0, 0
         self.dtype: Any = None
         self.rest: tuple | None = None
@@ -75,17 +91,23 @@ class Step:
 
     def call(self, args: tuple, *arrays: np.ndarray) -> None:
         """Run the code, on several threads where there are many blocks. arrays: those whose addresses the arguments are."""
-        if WATCH.trace is not None or self.blocks < 2 * GRAIN or get_num_threads() == 1:
+        if WATCH.trace is not None:
             self.call_here(self.blocks, args, *arrays)
         else:
-            parallel(self.routine, self.blocks, *args, grain=GRAIN)  # type: ignore[arg-type]
+            self.launch(self.routine.entry.pack(*args))
+
+    def launch(self, words: bytes) -> None:
+        """Run the code for arguments that are packed, on several threads where there are many blocks."""
+        entry = self.routine.entry
+        if not shared(entry, words, self.blocks, self.grain):
+            entry.call(words, 0, self.blocks)
 
     def call_here(self, blocks: int, args: tuple, *arrays: np.ndarray) -> None:
         """Run the code on the calling thread."""
         entry = self.routine.entry
         words = entry.pack(*args)
         if WATCH.trace is not None:
-            note(entry, words, blocks, GRAIN, arrays)
+            note(entry, words, blocks, self.grain, arrays)
         entry.call(words, 0, blocks)
 
 
@@ -129,7 +151,7 @@ class Plan:
         return before
 
     def prepared(self, number: float) -> Callable[[np.ndarray], Any]:
-        """`run` and `shaped` for small arrays, on the calling thread."""
+        """`run` and `shaped`, with numbers that are packed once for many calls."""
         calls = []
         for step in self.steps:
             kind = "=" + "q" * len(step.sizes) + "dd"
@@ -149,7 +171,7 @@ class Plan:
                 else:
                     buffer = np.empty(size, np.uint8) if size else out
                     words = FOUR(source, target, address_of(buffer), source) + words
-                step.routine.entry.call(words, 0, step.blocks)
+                step.launch(words)
                 before, source = out, target
             return self.shaped(before)
 
@@ -199,12 +221,8 @@ def fold(name: str, x: np.ndarray, axis: Any, keepdims: bool, dtype: Any = None,
 
 
 def _at_once(name: str, x: np.ndarray, axis: Any, keepdims: bool, final: Any) -> Any:
-    """x folded by one call of a ufunc; None where there is none, x is cut into pieces, or threads are to fold it.
-
-    Short rows, which `_fold.rows` folds at a fraction of the rate, have one thread at any size.
-    """
-    alone = x.size < THREADS.elementwise
-    if not x.size or not x.flags.c_contiguous or not ((alone and x.size <= LARGEST) or x.shape[-1] < SHORT):
+    """x folded by one call of a ufunc; None where there is none, or a plan is to fold it."""
+    if not x.size or not x.flags.c_contiguous or not (x.size <= LARGEST or x.shape[-1] < SHORT):
         return None
     key = (name, x.dtype, x.ndim, axis, keepdims, final)
     found = _at_once_by.get(key, False)
@@ -212,9 +230,9 @@ def _at_once(name: str, x: np.ndarray, axis: Any, keepdims: bool, final: Any) ->
         if len(_at_once_by) > MOST_PLANS:
             _at_once_by.clear()
         found = _at_once_by[key] = at_once(*key)
-    if found is None or not ((alone and x.size <= (PIECE if found.rows else LARGEST)) or found.has_short_rows(x.shape)):
-        return None
-    return found(x)
+    if x.size >= THREADS.rows:
+        start()
+    return found(x) if found is not None and found.takes(x.shape) else None
 
 
 def at_once(name: str, dtype: np.dtype, ndim: int, axis: Any, keepdims: bool, final: Any) -> AtOnce | None:
@@ -235,10 +253,12 @@ def at_once(name: str, dtype: np.dtype, ndim: int, axis: Any, keepdims: bool, fi
 def prepared_fold(
     name: str, dtype: np.dtype, shape: tuple[int, ...], axis: Any, keepdims: bool, final: Any
 ) -> Callable[[np.ndarray], Any] | None:
-    """A function that folds small contiguous arrays of one type and shape, of which it does not look at either; None if there
-    is no code. Arguments as of `at_once`."""
+    """A function that folds contiguous arrays of one type and shape, of which it does not look at either; None if there is no
+    code. Arguments as of `at_once`."""
+    if math.prod(shape) >= THREADS.rows:
+        start()
     found = at_once(name, dtype, len(shape), axis, keepdims, final)
-    run = found and found.for_shape(shape, dtype)
+    run = found.for_shape(shape, dtype) if found is not None and found.takes(shape) else None
     if run is not None or not math.prod(shape):
         return run
     count = math.prod(shape if axis is None else [shape[d] for d in axis])
@@ -283,8 +303,8 @@ class AtOnce:
     def for_shape(self, shape: tuple[int, ...], dtype: np.dtype) -> Callable[[np.ndarray], Any] | None:
         """The function of arrays of one shape and type, which does not look at it; None for what a plan is to fold."""
         function, visible, final = self._prepare(shape)
-        if function is None:
-            return None
+        if function is None or math.prod(shape) > MOST:
+            return function and self
         a = np.zeros(shape, dtype)
         view = a if visible is None else a.reshape(visible)
         ufunc, *rest = function.args if getattr(function, "func", None) is _on_pieces else (function,)
@@ -292,6 +312,22 @@ class AtOnce:
         out = found if final is None else np.empty(final, found.dtype)
         run = for_arrays(lambda x, *rest: self(x), ufunc, [view, *rest], [(out, out.reshape(found.shape))])
         return (lambda x: run(x, *rest)) if rest else run
+
+    def takes(self, shape: tuple[int, ...]) -> bool:
+        """Whether one call takes less time for arrays of a shape than a plan, whose blocks all threads share.
+
+        Those of the ufunc share rows, and stacks of columns. Rows that are short take a plan several times as long.
+        """
+        size = math.prod(shape)
+        if self.has_short_rows(shape):
+            return True
+        if (
+            WATCH.trace is not None and size >= THREADS.elementwise
+        ):  # a tape's threads share what is noted with its blocks
+            return False
+        if self.rows or size <= PIECE:
+            return size <= PIECE
+        return size <= LARGEST and (THREADS.count == 1 or math.prod(shape[: self.first]) >= STACKS)
 
     def has_short_rows(self, shape: tuple[int, ...]) -> bool:
         """Whether there are many rows, of few elements."""
@@ -504,7 +540,8 @@ def _steps(name: str, letter: str, out: str, final: np.dtype, groups: list, plan
                 groups.append((True, pieces))
             target = "" if any(g[0] for g in groups) else out
             units, each, blocks = units_of(min(n, PIECE), outer * pieces)
-            step = Step(rows(name, source, target, kind), True, (n, pieces, min(n, PIECE), units, each), blocks)
+            sizes = n, pieces, min(n, PIECE), units, each
+            step = Step(rows(name, source, target, kind), True, sizes, blocks, each * min(n, PIECE))
         else:
             (_, n), (_, width) = groups[-2:]
             del groups[-2:]
@@ -525,7 +562,8 @@ def _steps(name: str, letter: str, out: str, final: np.dtype, groups: list, plan
                 groups[-2:] = [(False, groups[-2][1] * groups[-1][1])]
             target = "" if any(g[0] for g in groups) else out
             units, each, blocks = units_of(piece * width, outer * pieces)
-            step = Step(columns(name, source, target, kind), False, (n, width, pieces, piece, units, each), blocks)
+            sizes = n, width, pieces, piece, units, each
+            step = Step(columns(name, source, target, kind), False, sizes, blocks, each * piece * width)
             step.buffer = units * width * count if target and piece > STEPS else 0
             if joined > 1 and left:
                 rest = width // joined

@@ -22,7 +22,7 @@ from tdt._kernels._launches import watched_copy
 from tdt._kernels._pool import parallel
 from tdt._kernels._row_fold import SHORT
 from tdt._kernels.expression import Expression, as_expression, as_number
-from tdt._kernels.fold_cpu import GRAIN, Plan, fold, letter_of, plan_for
+from tdt._kernels.fold_cpu import Plan, fold, letter_of, plan_for
 from tdt._kernels.fused import MANY_ROWS, Layout, code_of
 
 FEW = 1 << 12  # elements that arrays have at least: fewer stay in the cache in any case
@@ -141,7 +141,7 @@ class _FusedFold:
         found = np.empty(step.results, step.dtype)
         buffer = np.empty(step.buffer, plan.wide) if step.buffer else found
         sizes = (step.sizes[0], 1, *step.sizes[1:]) if step.along else step.sizes
-        parallel(_Job(self, sizes, 0, 0), step.blocks, found, buffer, *arrays, *outs, grain=GRAIN)  # type: ignore[arg-type]
+        parallel(_Job(self, sizes, 0, 0), step.blocks, found, buffer, *arrays, *outs, grain=step.grain)  # type: ignore[arg-type]
         if step.rest is not None:
             sizes, read, written = step.rest
             parallel(_Job(self, sizes, read, written), 1, found, found, *arrays, *outs)  # type: ignore[arg-type]

@@ -68,12 +68,12 @@ class Function:
         ufunc = ufunc_of(name, loop, types, 1)
         self.ufunc, self.name, self.output = ufunc, name, STORED[types[-1]]
         self.entry, self.rows = (entry_at(at, letters_of(n, len(types))) for at, n in ((entry, 1), (rows, HEAD)))
-        self.quick = quick_elementwise(ufunc, loops, [STORED[letter] for letter in types], entry)
+        self.quick = quick_elementwise(ufunc, loops, [STORED[letter] for letter in types], entry, rows)
         self.as_words, self.bfloat16_out = "E" in types, types[-1] == "E"
         self.small = self.quick
         if self.as_words:
             kinds = [BFLOAT16 if letter == "E" else STORED[letter] for letter in types]
-            self.small = quick_elementwise(ufunc, loops, kinds, entry, self._on_words)
+            self.small = quick_elementwise(ufunc, loops, kinds, entry, rows, self._on_words)
 
     def run(self, operands: Sequence[Any], out: np.ndarray | None = None) -> Any:
         """The result for arrays of the types that the function is for, by all threads if there are many elements."""

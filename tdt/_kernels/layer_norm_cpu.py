@@ -66,7 +66,7 @@ def _(x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None, *, dims: int, e
       recorded: bool) -> Callable[..., Any] | None:  # fmt: skip
     if dims != 1 or x.dtype == BFLOAT16 or not (w is None or w.ndim == 1) or not (b is None or b.ndim == 1):
         return None
-    rows, added, shape, n = _layer_norm(centred, False).small, np.float64(eps), (*x.shape[:-1], 1), x.shape[-1]
+    rows, added, shape, n = _layer_norm(centred, False).ufunc, np.float64(eps), (*x.shape[:-1], 1), x.shape[-1]
     ones, zeros = _equal(n, 1), _equal(n, 0)
 
     def all_results(x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None) -> tuple:

@@ -129,7 +129,7 @@ def prepared_means(x: np.ndarray, counts: np.ndarray, *, kernel: tuple, stride: 
                    out: tuple) -> Callable[[np.ndarray], np.ndarray] | None:  # fmt: skip
     """`window_means` for images of the shape of x; see `prepares`."""
     if _is_whole(x.shape[2:], kernel, padding, out):
-        means, count = _plane_means().small, counts[:1].reshape(())
+        means, count = _plane_means().ufunc, counts[:1].reshape(())
         visible, shape = (*x.shape[:2], math.prod(kernel)), (*x.shape[:2], *out)
         return lambda x: means(x.reshape(visible), count).reshape(shape)
     sizes = *_sizes(x.shape[2:], out, kernel, stride, padding), int(counts.size > 1)

@@ -41,7 +41,7 @@ def softmax(x: np.ndarray, *, dim: int) -> np.ndarray:
 
 def ufunc(name: str) -> Callable[[np.ndarray], np.ndarray]:
     """NumPy's function of contiguous arrays that "softmax" or "log_softmax" calls on one thread."""
-    return (_softmax if name == "softmax" else _log_softmax)().small
+    return (_softmax if name == "softmax" else _log_softmax)().ufunc
 
 
 def log_softmax(x: np.ndarray, *, dim: int) -> np.ndarray:

@@ -1,7 +1,8 @@
-"""A short way for public functions of one tensor along a dimension, at small sizes, where the call costs more than the work."""
+"""A short way for public functions of one tensor along a dimension, where the call costs much beside the work."""
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -46,9 +47,10 @@ class FastPath:
             copied by those whose results lie in the order of the dimensions then, and by an op that is `packed` in any case.
         other_order: what is done with an array without gaps whose dimensions lie in another order in memory: "turned" where
             it is folded in the order of memory, "copied" where each element is computed in the order of `dim`; "" for `apply`.
+        shares: whether the function has large arrays computed by all threads; else the op's forward takes its place for them.
     """
 
-    __slots__ = ("op", "prepare", "most", "copies", "other_order", "saved", "counts")
+    __slots__ = ("op", "prepare", "most", "copies", "other_order", "shares", "saved", "counts")
 
     def __init__(
         self,
@@ -57,9 +59,10 @@ class FastPath:
         most: int = PIECE,
         copies: bool = False,
         other_order: str = "",
+        shares: bool = False,
     ):
         self.op, self.prepare, self.most, self.copies = op, prepare, most, copies
-        self.other_order = other_order
+        self.other_order, self.shares = other_order, shares
         self.saved: dict[tuple, Any] = {}
         self.counts = CallCounts()
         _kernels.UFUNCS.append(self.saved)
@@ -79,7 +82,7 @@ class FastPath:
         record = state.fast_record
         if record is None and (not self.op.autocast or state.inference):
             record = state.uncast_record
-        if record is None or a.size >= THREADS.rows:
+        if record is None:
             return None
         if found is None:
             # A tensor in the place of `dim` would be kept, with its graph.
@@ -107,12 +110,16 @@ class FastPath:
             return None, None, None, None, None
         found, order = None, _kernels.memory_order(a)
         if 0 < a.size <= self.most and plan.direct and plan.by_rank is None and plan.low is None:
-            if a.flags.c_contiguous or (self.other_order if order is not None else self._copies(a)):
+            turns = a.size <= PIECE and (self.other_order if order is not None else self._copies(a))
+            if a.flags.c_contiguous or turns:
                 found = self.prepare(a.dtype, a.shape, dim, option)
         if len(self.saved) > MOST_SAVED:
             self.saved.clear()
         compute, attributes = found or (None, None)
-        if compute is not None and not a.flags.c_contiguous:
+        if compute is not None and a.size >= THREADS.rows and not self.shares:
+            every = {**self.op.defaults, **(attributes or {})}
+            compute = functools.partial(self.op.forward, np, **every) if a.flags.c_contiguous else None
+        elif compute is not None and not a.flags.c_contiguous:
             if order is not None and self.other_order == "turned":
                 compute = self._turned(a, order, dim, option)
             else:
@@ -226,7 +233,6 @@ def takes(  # noqa: C901  (one frame: helper calls cost time)
                         )
                         and a.__class__ is ndarray
                         and a.flags.c_contiguous
-                        and a.size < THREADS.rows
                         and (target is None or takes_result(target, x))
                     ):
                         result = found[0](a)

@@ -17,7 +17,6 @@ from tdt._core.errors import constant, freed, overwritten
 from tdt._core.mode import _Mode
 from tdt._core.sparse import SparseCOO, densify_unsupported
 from tdt._core.tensor import Tensor, alias, wrap
-from tdt._kernels._threads import THREADS
 from tdt._kernels.programs_gpu import OutdatedProgramError
 from tdt.autograd._call_counts import CallCounts
 from tdt.autograd._graph import GraphNode
@@ -513,12 +512,12 @@ def was_broadcast(a: Any, b: Any) -> bool:
 
 def sum_to(value: Any, shape: tuple[int, ...]) -> Any:
     """Sum `value` (array or tensor) over the axes along which `shape` was broadcast to it."""
-    if value.__class__ is ndarray and value.size < THREADS.rows and value.flags.c_contiguous:
+    if value.__class__ is ndarray and value.flags.c_contiguous:
         run = _SUMS.get(key := (value.dtype, value.shape, shape))
         if run is None and _SUM_COUNTS.often(key):
             if len(_SUMS) >= MOST_SUMS:
                 _SUMS.clear()
-            run = _SUMS[key] = _sum_of_small(*key) or False
+            run = _SUMS[key] = _prepared_sum(*key) or False
         if run:
             return run(value)
     axes = _broadcast_axes(value.shape, shape)
@@ -533,10 +532,10 @@ def _broadcast_axes(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[in
     return (*range(extra), *(i + extra for i, n in enumerate(target) if n == 1 and shape[i + extra] != 1))
 
 
-def _sum_of_small(dtype: Any, shape: tuple[int, ...], target: tuple[int, ...]) -> Callable[[ndarray], ndarray] | None:
+def _prepared_sum(dtype: Any, shape: tuple[int, ...], target: tuple[int, ...]) -> Callable[[ndarray], ndarray] | None:
     """What gives `sum_to` of contiguous arrays of a type and shape without the steps between; None where nothing does."""
     axes = _broadcast_axes(shape, target)
-    if dtype.kind != "f" or not axes or not 0 < math.prod(shape) <= _kernels.PIECE:
+    if dtype.kind != "f" or not axes or not math.prod(shape):
         return None
     keepdims = len(axes) > len(shape) - len(target)  # some of them are axes of `target`
     run = _kernels.prepared_fold("sum", dtype, shape, axes, keepdims, None)

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from tdt.autograd._op import Op
 
 F = TypeVar("F", bound=Callable[..., Any])
+LARGEST = 1 << 20  # elements up to which the steps of a call that threads share take long enough to count
 MOST_SAVED = 500  # calls of a function that differ in an argument's value; no further ones are remembered
 ndarray, asarray = np.ndarray, np.asarray
+_start_threads = _kernels.lazy("_pool:start")
 
 
 def calls_one_op(function: F) -> F:
@@ -257,12 +259,17 @@ class _Call:
             return None
         if (op.variadic or op.random) and not hasattr(op.forward, "prepare"):
             return None
-        large = not recorded and getattr(op.forward, "prepares_large", False)
-        if not large and not all(arrays[k].size < THREADS.rows for k in self.places):
+        most = max([arrays[k].size for k in self.places], default=0)
+        small = most < THREADS.rows
+        if not small:
+            self.gradients = None
+            _start_threads()
+        small = small or (not recorded and getattr(op.forward, "prepares_large", False))
+        if not small and most > LARGEST:
             return None
         if self.plan.low is None or op.half:
-            compute = self._computed(arrays, recorded)
-        elif (compute := self._computed(widen(arrays), recorded)) is not None:
+            compute = self._computed(arrays, recorded, small)
+        elif (compute := self._computed(widen(arrays), recorded, small)) is not None:
             compute = _rounding(compute, len(op.outputs), self.plan.low)
         if compute is None:
             return None
@@ -273,13 +280,16 @@ class _Call:
             return lambda *tensors: compute(*tensors, *tail)
         return lambda *tensors: compute(*self._among_constants(tensors))
 
-    def _computed(self, arrays: list[Any], recorded: bool) -> Callable[..., Any] | None:
-        """The kernel or forward of the op for operands like these; several results if `recorded`."""
+    def _computed(self, arrays: list[Any], recorded: bool, small: bool) -> Callable[..., Any] | None:
+        """The kernel or forward of the op for operands like these; several results if `recorded`.
+
+        Of those that are not `small` nothing is prepared, as several threads may compute them.
+        """
         op = self.op
         contiguous = all(arrays[k].flags.c_contiguous for k in self.places)
         kernel = chosen_for(op.kernels, arrays, self.attributes) if op.kernels else None
         for forward in (op.forward, kernel):
-            prepare = getattr(forward, "prepare", None)
+            prepare = getattr(forward, "prepare", None) if small else None
             if prepare is not None and (contiguous or getattr(forward, "prepares_strided", False)):
                 compute: Callable[..., Any] | None = prepare(*arrays, **self.attributes, recorded=recorded)
                 if compute is not None:

@@ -117,7 +117,7 @@ def _avg_pool(xp, x, *, kernel, stride, padding, ceil_mode, include_pad, divisor
 _PREPARED, _PREPARED_VOLUMES = lazy("plane_pool_cpu:prepared_means"), lazy("volume_pool_cpu:prepared_means")
 
 
-@prepares(_avg_pool.forward)
+@prepares(_avg_pool.forward, large=True)
 def _(x, *, kernel, stride, padding, ceil_mode, include_pad, divisor, recorded):
     windows = {"kernel": kernel, "stride": stride, "padding": padding, "ceil_mode": ceil_mode}
     if x.ndim < 3 or not chosen(_MEANS, np, x, **windows):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -62,7 +63,7 @@ def fold_path(
 
     if by_shape:
         _prepare_calls(record, prepare, others)
-    return FastPath(record, prepare, other_order="turned" if turned else "")
+    return FastPath(record, prepare, sys.maxsize, other_order="turned" if turned else "", shares=True)
 
 
 def _prepare_calls(record: Op, prepare: Callable[..., Any], others: dict[str, Any]) -> None:
@@ -74,7 +75,7 @@ def _prepare_calls(record: Op, prepare: Callable[..., Any], others: dict[str, An
         dim, keepdim = attributes.get("dim"), attributes.get("keepdim", False)
         if attributes != {**own, "dim": dim, "keepdim": keepdim}:
             return earlier and earlier(x, recorded=recorded, **attributes)
-        found: Any = prepare(x.dtype, x.shape, dim, keepdim) if 0 < x.size <= _kernels.PIECE else None
+        found: Any = prepare(x.dtype, x.shape, dim, keepdim) if x.size else None
         return found and found[0]
 
 
