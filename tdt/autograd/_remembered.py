@@ -174,6 +174,14 @@ def _has_view(args: Sequence[Any]) -> bool:
     return any(isinstance(x, Tensor) and x._view is not None for x in args)
 
 
+class _Unprepared(dict):
+    """The prepared gradients of a call that several threads may compute: none."""
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """False for all keys."""
+        return False
+
+
 class _Call:
     """What a public function makes of arguments of some types and values.
 
@@ -262,7 +270,7 @@ class _Call:
         most = max([arrays[k].size for k in self.places], default=0)
         small = most < THREADS.rows
         if not small:
-            self.gradients = None
+            self.gradients = _Unprepared()
             _start_threads()
         small = small or (not recorded and getattr(op.forward, "prepares_large", False))
         if not small and most > LARGEST:
