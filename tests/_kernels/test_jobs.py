@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,8 +17,8 @@ from tdt._kernels._gufunc import Operand, generalized
 from tdt._kernels._row_fold import row_fold
 from tdt._kernels.fold_cpu import fold, prepared_fold, variance
 from tdt._kernels.softmax_cpu import softmax
+from tests._kernels.forked import check_children
 
-ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
 # Around the elements from which threads take part, from which a row is cut, and from which plans fold columns.
 SIZES = (65_535, 65_537, 131_073, 262_145, 1_000_003)
@@ -192,9 +189,7 @@ def test_the_pool_adds_arrays_that_broadcast(seed):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_child_computes_rows_by_threads_of_its_own():
-    code = """
-import os, sys
-import numpy as np
+    check_children("""
 import tdt
 from tdt._kernels import _pool
 tdt.set_num_threads(3)
@@ -206,22 +201,7 @@ def child():
     assert _pool._pool is None
     assert all((a == b).all() for a, b in zip(compute(), before))
     assert _pool._pool is not None
-children = []
-for _ in range(3):
-    pid = os.fork()
-    if pid == 0:
-        try:
-            child()
-        except BaseException as error:
-            print(repr(error), file=sys.stderr)
-            os._exit(1)
-        os._exit(0)
-    children.append(pid)
-sys.exit(max(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children))
-"""
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True,
-                          text=True, timeout=60)  # fmt: skip
-    assert done.returncode == 0, done.stderr
+""")
 
 
 def test_softmax_of_many_rows_uses_the_pool():

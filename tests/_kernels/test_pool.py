@@ -16,6 +16,7 @@ import pytest
 from tdt._kernels import _pool, enabled
 from tdt._kernels._code import native
 from tdt._kernels._jit import jit
+from tests._kernels.forked import check_children
 
 ROOT = Path(__file__).parents[2]
 
@@ -149,8 +150,8 @@ def test_more_threads_replace_the_pool_and_end_the_old_one():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_child_creates_its_own_pool():
-    code = """
-import os, sys
+    check_children(
+        """
 import numpy as np
 from tdt._kernels import _pool, enabled
 from tdt._kernels.generated import Elementwise
@@ -162,24 +163,9 @@ def child():
     assert _pool._pool is None
     assert np.array_equal(add((x, x)), before)
     assert _pool._pool is not None
-children = []
-for _ in range(3):
-    pid = os.fork()
-    if pid == 0:
-        try:
-            child()
-        except BaseException as error:
-            print(repr(error), file=sys.stderr)
-            os._exit(1)
-        os._exit(0)
-    children.append(pid)
-codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children]
-assert np.array_equal(add((x, x)), before)
-sys.exit(max(codes))
-"""
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True,
-                          text=True, timeout=60)  # fmt: skip
-    assert done.returncode == 0, done.stderr
+""",
+        after="assert np.array_equal(add((x, x)), before)",
+    )
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, True, "2"])
