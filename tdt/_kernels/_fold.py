@@ -28,10 +28,7 @@ STORED = {"f": ("float", "float"), "d": ("double", "double"), "e": ("half", "flo
           "i": ("i32", "i32"), "I": ("i32", "i32"), "l": ("i64", "i64"), "L": ("i64", "i64"), "q": ("i64", "i64"),
           "Q": ("i64", "i64")}  # fmt: skip
 UNSIGNED = "?BHILQ"
-MAGNITUDES = {
-    "float": ("i32", 0xFF << 23),
-    "double": ("i64", 0x7FF << 52),
-}  # by type: integers of its size, and infinity's bits
+MASKS = {"float": "i32", "double": "i64"}  # by type: integers of its size
 
 
 def read(code: Code, letter: str, address: Value, index: Any, count: int = 0, stride: Value | None = None) -> Value:
@@ -266,10 +263,12 @@ class Stage:
 
     def __init__(self, code: Code, name: str, source: str, target: str, kind: str):
         self.code, self.fold, self.source, self.target = code, FOLDS[name], source, target
+        self.fold_name = name
         self.kind = kind  # that the elements at the first stage are computed in
         self.wide = self.fold.wide(kind)
         self.block = self.fold.block(kind) if source else self.wide
         self.lanes = BYTES // max(SIZES[self.block], SIZES[kind]) // self.fold.count
+        self.size = self.lanes * STEPS  # elements of a block of a row
         self.real = "double" if kind == "double" else "float"  # of what `shifted` folds subtract
 
     def take(self, address: Value, index: Value, count: int, shift: Value | None) -> Values:
@@ -392,6 +391,18 @@ def fold_row(stage: Stage, x: Value, total: Any, stop: Value, shift: Value | Non
         _joined(variables, stage, stage.take(x, i, 0, shift), some)
 
 
+def fold_blocks(stage: Stage, first: Value, last: Value, x: Value, out: Value) -> None:
+    """Fold blocks [first, last) of a row x, each alone; out: the accumulators."""
+    code = stage.code
+    variables = [code.variable(stage.wide) for _ in range(stage.fold.count)]
+    some, total = code.variable("i64"), code.variable("i64")
+    with code.loop(first, last) as k:
+        some.set(0)
+        total.set(k * stage.size)
+        _fold_vectors(stage, x, total, (k + 1) * stage.size, None, stage.lanes, STEPS, variables, some)
+        stage.put_wide(tuple([v.get() for v in variables]), out, k, stage.fold.count)
+
+
 def quotient(code: Code, a: Value, b: Value) -> Value:
     """a // b, without a division where b is 1."""
     result = code.variable("i64", a)
@@ -408,7 +419,7 @@ def _fold_vectors(stage: Stage, x: Value, total: Any, stop: Value, shift: Value 
     spread = None if shift is None else code.splat(shift, count)
 
     def block(begin: Value, end: Value) -> None:
-        if steps and stage.fold.of_numbers is not None and stage.block in MAGNITUDES:
+        if count == stage.lanes and stage.fold.of_numbers is not None and stage.block in MASKS:
             _block_of_numbers(stage, x, begin, end, count, variables, some, lambda: block_of_any(begin, end))
         else:
             block_of_any(begin, end)
@@ -439,27 +450,29 @@ def _fold_vectors(stage: Stage, x: Value, total: Any, stop: Value, shift: Value 
 
 def _block_of_numbers(stage: Stage, x: Value, begin: Value, end: Value, count: int, variables: list, some: Any,
                       of_any: Callable[[], None]) -> None:  # fmt: skip
-    """Fold a block by `of_numbers` if no element of it is NaN; else call `of_any`.
-
-    The largest of the bits without the sign tell that, by fewer instructions than comparisons of the elements.
-    """
+    """Fold a block by `of_numbers` if no element of it is NaN; else call `of_any`."""
     code, combine = stage.code, stage.fold.of_numbers
     assert combine is not None
-    word, infinity = MAGNITUDES[stage.block]
 
-    def magnitude(value: Value) -> Values:
-        return (code.bits(value, word) & (1 << SIZES[stage.block] * 8 - 1) - 1,)
+    def missing(value: Value) -> Value:
+        """Bits in a vector of NARROW, if an element is NaN: one comparison finds that of two of them."""
+        a, b = code.halves(value)
+        kind = vector(MASKS[stage.block], count // 2)
+        found = code.new(vector("i1", count // 2), f"fcmp uno {a.kind} {a.name}, {b.name}")
+        found = code.new(kind, f"sext {found.kind} {found.name} to {kind}")
+        while vector_length(found.kind) > NARROW:
+            found = Value.__or__(*code.halves(found))
+        return found
 
     (value,) = stage.take(x, begin, count, None)
-    best, most = code.variable(value.kind, value), code.variable(vector(word, count), magnitude(value)[0])
+    nan = missing(value)
+    best, any_nan = code.variable(value.kind, value), code.variable(nan.kind, nan)
     with code.loop(begin + count, end, count) as i:
         (value,) = stage.take(x, i, count, None)
         best.set(combine(code, (best.get(),), (value,))[0])
-        most.set(_larger_number(code, (most.get(),), magnitude(value))[0])
-    (largest,) = stage.across((most.get(),), _larger_number)
-    code.choose(
-        largest > infinity, of_any, lambda: _joined(variables, stage, stage.across((best.get(),), combine), some)
-    )
+        any_nan.set(any_nan.get() | missing(value))
+    (bits,) = stage.across((any_nan.get(),), lambda code, a, b: (a[0] | b[0],))
+    code.choose(bits != 0, of_any, lambda: _joined(variables, stage, stage.across((best.get(),), combine), some))
 
 
 @native("ppppqqqqqqdd", vectorize=False)

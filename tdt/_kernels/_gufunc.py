@@ -23,8 +23,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tdt._kernels._addresses import address_of
 from tdt._kernels._code import SIZES, Code, Value
-from tdt._kernels._jobs import shared_loop
+from tdt._kernels._jobs import SHARED, shared_loop
 from tdt._kernels._launches import PLAIN_UFUNCS, WATCH
 from tdt._kernels._native import applied, linked, target_triple, ufunc_function
 
@@ -80,7 +81,7 @@ def generalized(signature: str, *, vectorize: bool = True) -> Callable[[Callable
             [address] = linked(
                 name, [LOOP], lambda: written(write, signature, types, parameters), optimize=True, vectorize=vectorize
             )
-            return ufunc_at(address, signature, types, inputs, write.__name__.strip("_"))
+            return ufunc_at(address, signature, types, inputs, write.__name__.strip("_"), address_of(SHARED))
 
         functools.update_wrapper(ufunc_for, write)
         return ufunc_for
@@ -108,7 +109,14 @@ def written(write: Callable[..., None], signature: str, types: str, parameters: 
         f"define void @{LOOP}(ptr %operands, ptr %sizes, ptr %strides, ptr %data) {{",
         "entry:",
     ]
-    return "\n".join([*head, *code.variables, *code.lines, "  ret void", "}", *sorted(code.declared), ""])
+    return "\n".join(
+        [*head, *code.variables, *code.lines, "  ret void", "}", *code.functions, *sorted(code.declared), ""]
+    )
+
+
+def pool_of(code: Code) -> Value:
+    """The address of `_jobs.SHARED`, in the code of a ufunc of `generalized`."""
+    return Value(code, "%data", "ptr")
 
 
 def contiguous(code: Code, operand: Operand, kind: str, start: Value, count: Value, buffer: Value) -> Value:

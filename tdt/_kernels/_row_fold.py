@@ -7,30 +7,70 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tdt._kernels._code import Code, Value
-from tdt._kernels._fold import NARROW, STEPS, STORED, Stage, Values, fold_row, kind_of, read, write
-from tdt._kernels._gufunc import Operand, contiguous, generalized
+from tdt._kernels._code import SIZES, Code, Value
+from tdt._kernels._fold import NARROW, STORED, Stage, Values, fold_blocks, fold_row, kind_of, read, write
+from tdt._kernels._gufunc import Operand, contiguous, generalized, pool_of
+from tdt._kernels._jobs import COUNT, LEAST, LIMIT, run, taken
 from tdt._kernels._syntax import vector
 
 SHORT = 2 * NARROW  # elements that a row has fewer than, for whole vectors of rows to be folded side by side
 ROWS = 16  # of such a vector
+MOST_BLOCKS = 256  # of a row that threads share
 
 
 def _folded(
-    code: Code, name: str, x: Operand, n: Value, source: str, shift: Value | None = None
+    code: Code, name: str, x: Operand, n: Value, source: str, shift: Value | None = None, shares: bool = False
 ) -> tuple[Stage, Values]:
-    """The accumulators of a row, and the stage that finishes them."""
+    """The accumulators of a row, and the stage that finishes them. shares: the pool's threads fold blocks of a long row."""
     stage = Stage(code, name, source, source, kind_of(source))
-    stored, block = STORED[source][0], stage.lanes * STEPS
-    buffer = code.array(stored, block)
+    stored, size = STORED[source][0], stage.size
+    buffer = code.array(stored, size)
     variables = [code.variable(stage.wide) for _ in range(stage.fold.count)]
     some, total = code.variable("i64", 0), code.variable("i64")
-    with code.loop(0, n, block) as start:
-        count = code.minimum(n - start, block)
-        chunk = contiguous(code, x, stored, start, count, buffer)
-        total.set(0)
-        fold_row(stage, chunk, total, count, shift, variables, some)
+
+    def alone() -> None:
+        with code.loop(0, n, size) as start:
+            count = code.minimum(n - start, size)
+            chunk = contiguous(code, x, stored, start, count, buffer)
+            total.set(0)
+            fold_row(stage, chunk, total, count, shift, variables, some)
+
+    def by_pool() -> None:
+        blocks = n // size
+        found = _blocks_by_pool(stage, x.address, n, blocks)
+        with code.loop(0, blocks) as k:
+            stage.join(variables, stage.taken_wide(found, k, 0), some.get() == 0)
+            some.set(1)
+        total.set(blocks * size)
+        fold_row(stage, x.address, total, n, shift, variables, some)
+
+    if not shares:
+        alone()
+    else:
+        pool = pool_of(code)
+        fits = (n >= code.load("i64", pool, LIMIT)) & (n < MOST_BLOCKS * size) & (x.strides[0] == SIZES[stored])
+        is_free = code.variable("i1", fits)
+        with code.when(fits):
+            is_free.set(taken(code, pool))
+        code.choose(is_free.get(), by_pool, alone)
     return stage, tuple([v.get() for v in variables])
+
+
+def _blocks_by_pool(stage: Stage, x: Value, n: Value, blocks: Value) -> Value:
+    """Where the accumulators of each of a row's blocks are, which the pool's threads fold."""
+    code, pool = stage.code, pool_of(stage.code)
+    found, job = code.array(stage.wide, MOST_BLOCKS * stage.fold.count), code.array("ptr", 2)
+    code.store(x, job, 0)
+    code.store(found, job, 1)
+    inner = Code()
+    inner.declared = code.declared
+    inner_stage = Stage(inner, stage.fold_name, stage.source, "", stage.kind)
+    fold_blocks(inner_stage, *[Value(inner, name, "i64") for name in ("%first", "%last")], *inner.arguments("pp"))
+    head = "define internal i64 @blocks(ptr %words, i64 %first, i64 %last) noinline {"
+    code.functions.append("\n".join([head, "entry:", *inner.variables, *inner.lines, "  ret i64 0", "}"]))
+    entry = Value(code, "ptrtoint (ptr @blocks to i64)", "i64")
+    run(code, pool, entry, job, blocks, code.minimum(code.load("i64", pool, COUNT), n // LEAST))
+    return found
 
 
 def _result(code: Code, stage: Stage, values: Values, numbers: list[Value], target: str) -> Value:
@@ -93,7 +133,7 @@ def log_and_add(code: Code, stage: Stage, values: Values, top: Value) -> Value:
 def row_fold(code: Code, operands: list[Operand], sizes: list[Value], name: str, source: str, target: str) -> None:
     """A fold of `FOLDS` whose `finish` needs the number of elements at most."""
     (x, out), (n,) = operands, sizes
-    stage, values = _folded(code, name, x, n, source)
+    stage, values = _folded(code, name, x, n, source, shares=True)
     number = code.cast(n, "double")
     write(code, target, _result(code, stage, values, [number, number], target), out.address, 0)
 
