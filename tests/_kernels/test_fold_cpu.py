@@ -251,3 +251,19 @@ def test_many_repeated_elements_are_not_copied(monkeypatch):
     monkeypatch.setattr("tdt._kernels._arrays.MOST_REPEATED", 1000)
     assert _kernels.folded("sum", x, (0, 1), False) is None and tdt.from_numpy(x).sum().item() == 150000
     assert _kernels.folded("sum", np.ones((3000, 100), "f")[:, ::2], (0, 1), False) == 150000
+
+
+@pytest.mark.parametrize("letter", "fd")
+@pytest.mark.parametrize("name", ["max", "min", "norm_inf"])
+def test_extremes_find_nan_at_any_place_and_no_other_number(name, letter):
+    rng = np.random.default_rng(0)
+    for n in (70, 1000, 1024, 5000, 70_001):
+        x = rng.standard_normal((1, n)).astype(letter)
+        x[0, rng.integers(n)] = np.inf
+        x[0, rng.integers(n)] = -np.inf
+        expected = {"max": np.max, "min": np.min, "norm_inf": lambda x: np.abs(x).max()}[name](x)
+        assert fold(name, x, (0, 1), False) == fold(name, x, (1,), False)[0] == expected
+        for place in {0, n - 1, *rng.integers(0, n, 40).tolist()}:
+            before, x[0, place] = x[0, place], np.nan
+            assert np.isnan(fold(name, x, (0, 1), False)) and np.isnan(fold(name, x, (1,), False)[0])
+            x[0, place] = before
