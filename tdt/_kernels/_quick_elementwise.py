@@ -315,8 +315,8 @@ class _ElementwiseCall(UfuncCall):
     def run_job(self, place: int, blocks: Value) -> None:
         """Let the pool compute all blocks of `ENTRY` or `ROWS`, whose address is at a place, with the words of `job`."""
         code = self.code
-        wanted = code.minimum(code.load("i64", self.pool, _jobs.COUNT), self.total.get() // GRAIN)
-        _jobs.run(code, self.pool, self.word(place), self.job, blocks, code.minimum(wanted, blocks))
+        parts = code.minimum(code.load("i64", self.pool, _jobs.COUNT), self.total.get() // GRAIN)
+        _jobs.run(code, self.pool, self.word(place), self.job, blocks, code.minimum(parts, blocks))
 
     def call_repeatedly(self, n: Value) -> None:
         """A call for each run along the last two of the nested loops, or a job of the pool's for rows of the last one."""
