@@ -150,7 +150,13 @@ def _vector_product(a: Any, b: Any) -> Any:
     if not a.ndim or not b.ndim or a.shape[-1] != b.shape[0] or a.ndim + b.ndim > 3:
         return None
     if a.ndim == 1 == b.ndim:
-        return np.asarray(_dot(a, b)) if a.dtype.char in "fd" else None
+        if a.dtype.char not in "fd":
+            return None
+        out = np.empty((), a.dtype)  # a scalar would take longer to become an array
+        np.dot(a, b, out)
+        if a.size == 1:  # see `_dot`
+            out += 0
+        return out
     functions = _small_products.get(a.dtype)
     if not functions or not SWITCHES.kernels or max(a.size, b.size) >= LARGE_PRODUCT or not _is_cached(a, b):
         return None

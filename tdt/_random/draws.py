@@ -40,14 +40,15 @@ def uniform(
     dtype = np.dtype(dtype)
     if dtype.kind == "c":
         return as_complex(uniform(gen, (*shape, 2), real_of(dtype), low, high), dtype)
-    draw = _uniform64 if dtype == np.float64 else _uniform32
+    wide = dtype.char == "d"
     n = math.prod(shape)
     with gen.lock:
-        out = out if dtype in WHOLE else None
-        flat = _drawn(gen, n, "unit64" if dtype == np.float64 else "unit32", low, high, out=out)
+        out = out if dtype.char in "fd" else None
+        flat = _drawn(gen, n, "unit64" if wide else "unit32", low, high, out=out)
         if flat is not None and flat is out:
             return out
         if flat is None:
+            draw = _uniform64 if wide else _uniform32
             flat = in_blocks(gen, n, lambda n: draw(gen, n, low, high))
     if flat.dtype != dtype:
         flat = narrow(flat, dtype)

@@ -29,7 +29,7 @@ from tdt.autograd._meta import meta, on_meta
 from tdt.autograd._op_table import OPS
 from tdt.autograd._plan import NUMBER, Plan, plan_for, ranks_of
 from tdt.autograd._record import FINISH, GATHER, edges_of, record_call, repeated
-from tdt.autograd._views import NOWHERE, edge_of, follow
+from tdt.autograd._views import NOWHERE, edge_of, follow, may_require_grad
 from tdt.autograd._wrap import WRAPPER, link_view, view_on_gpu, views, wrap_results
 
 if TYPE_CHECKING:
@@ -226,6 +226,10 @@ def number_first(op: Op, number: Any, y: Any) -> Any:
     plan: Any = op.plans.get((kind, b.dtype)) if (kind is float or kind is int) and b.__class__ is ndarray else None
     usual = plan is not None and plan.fast_path and plan.low is None and plan.function is not None and op.ufuncs is None
     if not usual or record is None or not b.flags.c_contiguous or (op.large is not None and b.size >= LARGE_ARITHMETIC):
+        if plan is not None and record is not None and plan.casts:
+            promoted = _promoted(op, plan, record, number, y)
+            if promoted is not None:
+                return number_first(op, *promoted)
         return apply(op, (number, y), {})
     try:
         result = plan.function(number, b)
@@ -254,7 +258,7 @@ def _promoted(op: Op, plan: Plan, record: bool, x: Any, y: Any) -> tuple[Any, An
     promoted: list[Any] = []
     for t, a, cast in zip(operands, arrays, ranked.casts, strict=True):
         if a.__class__ is ndarray:
-            if a.size >= THREADS.elementwise or (record and op.rules and (t._edge is not None or t._view is not None)):
+            if a.size >= THREADS.elementwise or (record and op.rules and may_require_grad(t)):
                 return None
         if cast is None:
             promoted.append(t)

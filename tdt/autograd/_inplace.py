@@ -19,7 +19,7 @@ from tdt._kernels import LARGE_ARITHMETIC
 from tdt._kernels._threads import THREADS
 from tdt.autograd._dispatch import apply, converted, number_key, ufunc_of
 from tdt.autograd._record import WRITE
-from tdt.autograd._views import check_view, edge_of, edge_without_hooks, move, record
+from tdt.autograd._views import check_view, edge_of, edge_without_hooks, may_require_grad, move, record
 from tdt.autograd._writes_on_gpu import written
 
 if TYPE_CHECKING:
@@ -226,11 +226,6 @@ def _remember(op: Op, arrays: list[Any], attributes: dict, by_value: bool, found
 
 
 MOST_WRITES = 500  # of an op: by the values of its numbers
-
-
-def may_require_grad(t: Tensor) -> bool:
-    """Whether the operand of an op may have to be recorded, where gradients are."""
-    return t._edge is not None or (t._view is not None and t._view.base._edge is not None)
 
 
 def _copy(a: Any) -> Any:

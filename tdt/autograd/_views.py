@@ -29,6 +29,11 @@ def edge_of(x: Tensor) -> tuple | None:
     return x._edge
 
 
+def may_require_grad(t: Tensor) -> bool:
+    """Whether the operand of an op may have to be recorded, where gradients are."""
+    return t._edge is not None or (t._view is not None and t._view.base._edge is not None)
+
+
 def follow(*operands: Any) -> None:
     """Reject a view whose base was modified in place in a way that invalidates it, before shapes are checked, as in PyTorch."""
     for t in operands:

@@ -153,3 +153,26 @@ def test_the_gradient_of_a_mantissa_is_of_half_precision(low: str):
     x = tdt.tensor([1.0, 3.0], dtype=getattr(tdt, low), requires_grad=True)
     tdt.frexp(x)[0].sum().backward()
     assert x.grad.dtype is x.dtype and x.grad.tolist() == [0.5, 0.25]
+
+
+def test_numbers_and_parts_of_tensors_with_integers_are_pytorchs():
+    def call(lib):
+        whole, x = lib.tensor([3, 1, 4]), lib.tensor([[1.5, -2.0, 3.0], [4.0, 5.0, 6.0]])
+        leaf = x.clone().requires_grad_()
+        part = leaf[0] / whole
+        part.sum().backward()
+        return [
+            2.0 / whole,
+            2 / whole,
+            2.5 - whole,
+            x[1] / whole,
+            whole * x[0],
+            whole[1:] + x[0, 1:],
+            part.detach(),
+            leaf.grad,
+        ]
+
+    for _ in range(5):
+        for ours, theirs in zip(call(tdt), call(require_torch()), strict=True):
+            assert str(ours.dtype).partition(".")[2] == str(theirs.dtype).partition(".")[2]
+            np.testing.assert_array_equal(ours.numpy(), theirs.numpy())

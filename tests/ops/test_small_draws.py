@@ -93,3 +93,27 @@ def test_invalid_weights_draw_nothing(weights: list[float]) -> None:
     with pytest.raises(RuntimeError, match="invalid multinomial distribution"):
         tdt.multinomial(tdt.tensor(weights), 5, replacement=True)
     assert tdt.equal(before, tdt.get_rng_state())
+
+
+@pytest.mark.parametrize("name", ["rand_like", "randn_like"])
+@pytest.mark.parametrize("kind", ["float32", "float64", "float16"])
+def test_numbers_like_a_tensor_are_those_of_its_shape(name, kind):
+    def drawn(lib, shape, turned):
+        dtype = getattr(lib, kind)
+        x = lib.ones(shape, dtype=dtype, requires_grad=True)
+        found = getattr(lib, name)(x.t() if turned else x)
+        assert found.shape == (shape[::-1] if turned else shape)
+        assert found.dtype is dtype
+        assert not found.requires_grad
+        other = getattr(lib, name)(x, dtype=lib.float32, requires_grad=True)
+        assert other.requires_grad
+        assert other.dtype is lib.float32
+        return [*found.tolist(), *other.tolist()]
+
+    for shape in ((3, 2), (5, 9)):
+        for turned in (False, True):
+            results = []
+            for lib in (tdt, require_torch()):
+                lib.manual_seed(3)
+                results.append(drawn(lib, shape, turned))
+            np.testing.assert_allclose(np.concatenate(results[0]), np.concatenate(results[1]), atol=1e-6)

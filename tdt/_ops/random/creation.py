@@ -36,6 +36,7 @@ __all__ = [
 
 
 STANDARD = 0.0, 1.0  # the numbers of `rand` and `randn`
+METHODS: dict[str, Callable[..., Tensor]] = {"integers": random_, "uniform": uniform_, "normal": normal_}
 DRAWN = frozenset((_dtype.float32, _dtype.float64))
 
 
@@ -54,7 +55,7 @@ def _random_tensor(
         if (fits(kind, *numbers) if how == "integers" else kind in DRAWN) and as_device(None) is CPU:
             array = np.empty(shape, kind.np)
             return wrap(FILLS[how](_random.default_generator, shape, kind.np, *(numbers or STANDARD), out=array))
-    fill = random_ if how == "integers" else uniform_ if how == "uniform" else normal_
+    fill = METHODS[how]
     if out is not None and out._a.shape == shape and not out.requires_grad:  # in the order of its memory
         return fill(out, *numbers, generator=generator)
     result = fill(make("empty", shape, None, dtype, device), *numbers, generator=generator)
@@ -157,9 +158,15 @@ def randint(
     )
 
 
-def _random_like(input: Tensor, fill: Callable[..., Tensor], numbers: tuple, generator: Any, options: tuple) -> Tensor:
+def _random_like(input: Tensor, how: str, numbers: tuple, generator: Any, options: tuple) -> Tensor:
     dtype, device, requires_grad, memory_format = options
-    result = fill(_like("empty", input, None, dtype, device, False, memory_format), *numbers, generator=generator)
+    a, plain = input._a, device is memory_format is None and how != "integers" and as_device(None) is CPU
+    if plain and a.__class__ is np.ndarray and a.flags.c_contiguous:
+        kind = input.dtype if dtype is None else dtype
+        return _random_tensor(a.shape, how, numbers, generator, None, kind, None, requires_grad)
+    result = METHODS[how](
+        _like("empty", input, None, dtype, device, False, memory_format), *numbers, generator=generator
+    )
     return _finished(result._a, requires_grad)
 
 
@@ -180,7 +187,7 @@ def rand_like(
     >>> tdt.rand_like(tdt.zeros(2, 3)).shape
     tdt.Size([2, 3])
     """
-    return _random_like(input, uniform_, (), generator, (dtype, device, requires_grad, memory_format))
+    return _random_like(input, "uniform", (), generator, (dtype, device, requires_grad, memory_format))
 
 
 @front
@@ -200,7 +207,7 @@ def randn_like(
     >>> tdt.randn_like(tdt.zeros(2, 3)).shape
     tdt.Size([2, 3])
     """
-    return _random_like(input, normal_, (), generator, (dtype, device, requires_grad, memory_format))
+    return _random_like(input, "normal", (), generator, (dtype, device, requires_grad, memory_format))
 
 
 @front
@@ -230,7 +237,7 @@ def randint_like(
         high = ends[0]
     if high is None:
         raise TypeError("randint_like() needs an upper end: randint_like(input, high)")
-    return _random_like(input, random_, (low, high), generator, (dtype, device, requires_grad, memory_format))
+    return _random_like(input, "integers", (low, high), generator, (dtype, device, requires_grad, memory_format))
 
 
 @front
