@@ -21,11 +21,12 @@ def variance(function):
 for _name, _function in {
     "sum": np.sum,
     "mean": np.mean,
+    "mean_beside": np.mean,
     "amax": np.amax,
     "amin": np.amin,
     "logsumexp": sp.logsumexp,
 }.items():
-    _complex = [call(z(2, 3), dim=(0,), keepdim=False)] if _name in ("sum", "mean", "logsumexp") else []
+    _complex = [call(z(2, 3), dim=(0,), keepdim=False)] if _name in ("sum", "mean", "mean_beside", "logsumexp") else []
     samples(_name, reduced(_function), *(call(FAR, **how) for how in DIMS[_name == "logsumexp" :]), *_complex)
 HOLES = np.array([[1.5, np.nan, 2.0], [np.nan, np.nan, 3.0]])
 samples("nansum", reduced(np.nansum), *(call(A, **how) for how in DIMS), call(HOLES, dim=(1,), keepdim=False))
