@@ -37,6 +37,7 @@ from tdt._kernels._row_fold import (
     short_row_logsumexp,
     short_row_variance,
 )
+from tdt._kernels._spaced_fold import lies_as, spaced_rows
 from tdt._kernels._syntax import FLOATS
 from tdt._kernels._threads import THREADS
 
@@ -72,6 +73,7 @@ class Step:
         "sizes",
         "blocks",
         "grain",
+        "how",
         "results",
         "dtype",
         "buffer",
@@ -80,9 +82,9 @@ class Step:
         "joined",
     )
 
-    def __init__(self, routine: NativeKernel, along: bool, sizes: tuple, blocks: int, elements: int):
-        """elements: of a block."""
-        self.routine, self.along, self.sizes, self.blocks = routine, along, sizes, blocks
+    def __init__(self, routine: NativeKernel, along: bool, sizes: tuple, blocks: int, elements: int, how: tuple):
+        """elements: of a block; how: the fold, the letters of source and target, and the type that is computed in."""
+        self.routine, self.along, self.sizes, self.blocks, self.how = routine, along, sizes, blocks, how
         self.grain = max(1, LEAST // elements)
         self.results, self.extra, self.buffer = 0, 0, 0
         self.dtype: Any = None
@@ -209,7 +211,7 @@ def fold(name: str, x: np.ndarray, axis: Any, keepdims: bool, dtype: Any = None,
         return result
     plan = plan_for(name, x, axis, keepdims, dtype)
     if plan is None:
-        return None
+        return _fold_spaced(name, x, axis, keepdims, dtype, number) if x.size >= LARGEST else None
     if not plan.simple:
         return plan.shaped(plan.run(x, number))
     (step,) = plan.steps  # most calls: one step
@@ -218,6 +220,21 @@ def fold(name: str, x: np.ndarray, axis: Any, keepdims: bool, dtype: Any = None,
     between = (source,) if step.along else (target, source)
     step.call((source, target, *between, *step.sizes, number, 1.0), x, out)
     return out
+
+
+def _fold_spaced(name: str, x: np.ndarray, axis: Any, keepdims: bool, dtype: Any, number: float) -> Any:
+    """`fold` of a large array with gaps, as of its contiguous copy, which is not made; None where it has to be."""
+    strides = [x.itemsize * math.prod(x.shape[d + 1 :]) for d in range(x.ndim)]
+    like = np.lib.stride_tricks.as_strided(x, strides=strides)  # whose elements are not read
+    plan, lies = plan_for(name, like, axis, keepdims, dtype), lies_as(x.shape, x.strides)
+    if plan is None or lies is None or not plan.steps[0].along:
+        return None
+    step = plan.steps[0]
+    out, source = np.empty(step.results, step.dtype), address_of(x)
+    elements = step.sizes[2] * step.sizes[-1]  # of a block
+    spaced = Step(spaced_rows(*step.how), True, (*step.sizes, *lies), step.blocks, elements, step.how)
+    spaced.call((source, address_of(out), source, *spaced.sizes, number, 1.0), x, out)
+    return plan.shaped(plan.run(out, number, first=1))
 
 
 def _at_once(name: str, x: np.ndarray, axis: Any, keepdims: bool, final: Any) -> Any:
@@ -540,8 +557,8 @@ def _steps(name: str, letter: str, out: str, final: np.dtype, groups: list, plan
                 groups.append((True, pieces))
             target = "" if any(g[0] for g in groups) else out
             units, each, blocks = units_of(min(n, PIECE), outer * pieces)
-            sizes = n, pieces, min(n, PIECE), units, each
-            step = Step(rows(name, source, target, kind), True, sizes, blocks, each * min(n, PIECE))
+            how, sizes = (name, source, target, kind), (n, pieces, min(n, PIECE), units, each)
+            step = Step(rows(*how), True, sizes, blocks, each * min(n, PIECE), how)
         else:
             (_, n), (_, width) = groups[-2:]
             del groups[-2:]
@@ -562,8 +579,8 @@ def _steps(name: str, letter: str, out: str, final: np.dtype, groups: list, plan
                 groups[-2:] = [(False, groups[-2][1] * groups[-1][1])]
             target = "" if any(g[0] for g in groups) else out
             units, each, blocks = units_of(piece * width, outer * pieces)
-            sizes = n, width, pieces, piece, units, each
-            step = Step(columns(name, source, target, kind), False, sizes, blocks, each * piece * width)
+            how, sizes = (name, source, target, kind), (n, width, pieces, piece, units, each)
+            step = Step(columns(*how), False, sizes, blocks, each * piece * width, how)
             step.buffer = units * width * count if target and piece > STEPS else 0
             if joined > 1 and left:
                 rest = width // joined

@@ -11,7 +11,7 @@ import pytest
 
 import tdt
 from tdt import _kernels
-from tdt._kernels import fold_cpu
+from tdt._kernels import _arrays, fold_cpu
 from tdt._kernels._fold import FOLDS
 from tdt._kernels._threads import PARALLEL, THREADS
 from tdt._kernels.fold_cpu import fold, logsumexp, variance
@@ -267,3 +267,21 @@ def test_extremes_find_nan_at_any_place_and_no_other_number(name, letter):
             before, x[0, place] = x[0, place], np.nan
             assert np.isnan(fold(name, x, (0, 1), False)) and np.isnan(fold(name, x, (1,), False)[0])
             x[0, place] = before
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int32", "uint8", "bool"])
+@pytest.mark.parametrize("name", ["sum", "amax", "prod", "all", "count_nonzero", "nansum", "norm"])
+def test_large_arrays_with_gaps_fold_to_the_bits_of_contiguous_ones_without_a_copy(name, dtype, monkeypatch):
+    if (name in ("prod", "nansum", "norm") and "float" not in dtype) or (name == "amax" and dtype in ("uint8", "bool")):
+        return  # which NumPy folds
+    x = (tdt.arange(4 * 700 * 600) % 97 - 40).view(2, 2, 700, 600).to(getattr(tdt, dtype))
+    x = x + tdt.rand(x.shape).to(x.dtype) if "float" in dtype else x
+    parts = [x[:, 1], x[..., 1::2], x[:, :, ::3], x.permute(1, 3, 0, 2)[:, 1:], x[:1, :1, :600].expand(4, 2, 600, 600)]
+    calls = [lambda a: getattr(a, name)()]
+    if name in ("sum", "amax", "nansum", "norm"):
+        calls += [lambda a: getattr(a, name)(dim=-1), lambda a: getattr(a, name)(dim=(-2, -1))]
+    expected = [[call(part.contiguous()) for call in calls] for part in parts]
+    monkeypatch.setattr(_arrays, "contiguous_copy", None)  # a call of it fails
+    for part, results in zip(parts, expected, strict=True):
+        for call, result in zip(calls, results, strict=True):
+            np.testing.assert_array_equal(call(part).double().numpy(), result.double().numpy())
