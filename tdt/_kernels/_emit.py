@@ -11,13 +11,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from tdt._kernels._angles import RESULTS, angle
+from tdt._kernels._emit_integers import operation as integer_operation
 from tdt._kernels._native import has_feature
 from tdt._kernels._stream import PAST_CACHE
 from tdt._kernels._syntax import constant, intrinsic, vector
 from tdt._kernels.expression import Expression, is_constant
 
 # Storage types by NumPy's letter, with "E" for bfloat16: bytes, LLVM's type.
-STORED = {"f": (4, "float"), "d": (8, "double"), "e": (2, "half"), "E": (2, "bfloat"), "?": (1, "i8")}
+INTEGERS = {"b": (1, "i8"), "B": (1, "i8"), "h": (2, "i16"), "H": (2, "i16"), "i": (4, "i32"), "I": (4, "i32"), "l": (8, "i64"),
+            "L": (8, "i64")}  # fmt: skip
+STORED = {"f": (4, "float"), "d": (8, "double"), "e": (2, "half"), "E": (2, "bfloat"), "?": (1, "i8"), **INTEGERS}
 
 BINARY = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
 COMPARE = {
@@ -58,14 +61,23 @@ def _number(expression: Expression, numbers: dict[tuple, int], known: dict[int, 
 
 
 class Emitter:
-    """The IR of formulas of the same inputs for one vector width."""
+    """The IR of formulas of the same inputs for one vector width.
+
+    Attributes:
+        integers, signed: whether formulas are of integers, and of such that have a sign.
+    """
+
+    integers = signed = False
 
     def __init__(self, outputs: Sequence[Expression], types: str, width: int):
         """types: the inputs' letters of `STORED`, then the outputs'."""
         self.outputs, self.types, self.inputs = outputs, types, len(types) - len(outputs)
         self.double = "d" in types
-        self.real = "double" if self.double else "float"
-        self.width = width // 2 if self.double else width
+        # Formulas of integers are of one type of them, and of bools.
+        integer = next((letter for letter in types if letter in INTEGERS), "")
+        self.integers, self.signed = bool(integer), integer.islower()
+        size, self.real = STORED[integer or ("d" if self.double else "f")]
+        self.width = 4 * width // size
         self.vector, self.words = f"<{self.width} x {self.real}>", f"<{self.width} x i32>"
         self.bits = f"<{self.width} x i1>"
         self.lines: list[str] = []
@@ -104,7 +116,7 @@ class Emitter:
         if op == "input":
             return loads[expression.args[0]]
         if op == "constant":
-            return self.splat(expression.args[0], "double" if double else "float")
+            return self.splat(expression.args[0], self.real if self.integers else "double" if double else "float")
         if op == "number":
             return self.splat(expression.args[0], self.real)
         if id(expression) not in known:
@@ -118,7 +130,8 @@ class Emitter:
             else:
                 key = (op, *args)
                 if key not in known:
-                    known[key] = self.operation(op, args, expression, "double" if double else "float")
+                    kind = self.real if self.integers else "double" if double else "float"
+                    known[key] = self.operation(op, args, expression, kind)
                 name = known[key]
             known[id(expression)] = name
         return known[id(expression)]
@@ -143,6 +156,8 @@ class Emitter:
     def operation(self, op: str, args: list[str], expression: Expression, real: str) -> str:
         """The name of the value of one operation on vectors of `real` numbers."""
         v = f"<{self.width} x {real}>"
+        if self.integers and (found := integer_operation(self, op, args)) is not None:
+            return found
         if op in BINARY:
             return self.new(f"{BINARY[op]} {v} {args[0]}, {args[1]}")
         if op in COMPARE:
@@ -156,10 +171,11 @@ class Emitter:
         if op == "where":
             kind = self.bits if expression.args[1].logical else v
             return self.new(f"select {self.bits} {args[0]}, {kind} {args[1]}, {kind} {args[2]}")
+        kind = self.bits if expression.logical else v
         if op in ("and", "or", "xor"):
-            return self.new(f"{op} {self.bits} {args[0]}, {args[1]}")
+            return self.new(f"{op} {kind} {args[0]}, {args[1]}")
         if op == "not":
-            return self.new(f"xor {self.bits} {args[0]}, {self.splat(True, 'i1')}")
+            return self.new(f"xor {kind} {args[0]}, {constant(True if expression.logical else -1, kind)}")
         if op == "to_double":
             return self.new(f"fpext {self.vector} {args[0]} to <{self.width} x double>")
         if op == "to_float":

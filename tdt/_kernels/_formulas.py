@@ -21,7 +21,7 @@ FLOAT32, FLOAT16, BFLOAT16 = np.dtype(np.float32), np.dtype(np.float16), np.dtyp
 FLOAT64 = np.dtype(np.float64)
 LOWER = frozenset((FLOAT16, BFLOAT16))
 INTEGERS = frozenset(np.dtype(letter) for letter in "bhilqBHILQ")
-GENERATED = frozenset((FLOAT32, FLOAT16, BFLOAT16, np.dtype(np.float64)))
+GENERATED = frozenset((FLOAT32, FLOAT16, BFLOAT16, np.dtype(np.float64))) | INTEGERS
 # By the types of source and target.
 CONVERSIONS: dict[tuple, Any] = dict.fromkeys(itertools.permutations((FLOAT32, FLOAT16, BFLOAT16), 2))
 
@@ -66,11 +66,12 @@ _converted_on_gpu = lazy("formula_gpu:converted")
 def from_formula(
     name: str, formula: Callable, count: int, attributes: Sequence[str]
 ) -> tuple[Callable, Callable | None]:
-    """`formula(xp, *arrays, *attributes)`, computed for NumPy's float arrays by machine code generated from it, and for
+    """`formula(xp, *arrays, *attributes)`, computed for NumPy's arrays by machine code generated from it, and for
     CuPy's by CUDA C.
 
     The formula is of each element alone: it is traced once, by `functions` in place of NumPy. In float64 this holds for
-    formulas whose only transcendental functions are exp and log; NumPy computes the others.
+    formulas whose only transcendental functions are exp and log, of integers for those that `_integers` has the functions of;
+    NumPy computes the others.
 
     float16 and bfloat16 are computed in float32, and results rounded once, in the formula's own form too.
 
@@ -98,8 +99,6 @@ def from_formula(
         return call(np, x)
 
     def call(xp: Any, *args: Any, out: Any = None, **named: Any) -> Any:
-        if xp is np and out is None and not named and getattr(args[-1], "dtype", None) in INTEGERS:
-            return formula(xp, *args)  # of integers nothing is generated
         if xp is np and SWITCHES.kernels and (functions or any(getattr(a, "dtype", None) in GENERATED for a in args)):
             key = None
             if out is None and not named:  # as rules call it
@@ -129,7 +128,7 @@ def from_formula(
                         ready[key] = function, range(count) if places is None else places, numbers
                 return result
             if key is not None and len(ready) < MOST_READY and not LOWER.intersection(key):
-                ready[key] = ()  # as of integers
+                ready[key] = ()
         if xp is not np and SWITCHES.kernels and _backend.is_gpu(xp):
             if not on_gpu:
                 from tdt._kernels.formula_gpu import Elementwise as OnGpu

@@ -98,17 +98,17 @@ class Expression:
     def __ne__(self, other: Any) -> Expression:  # type: ignore[override]
         return Expression("not_equal", self, as_expression(other), logical=True)
 
-    def __and__(self, other: Expression) -> Expression:
-        return Expression("and", self, other, logical=True)
+    def __and__(self, other: Any) -> Expression:
+        return Expression("and", self, as_expression(other), logical=self.logical)
 
-    def __or__(self, other: Expression) -> Expression:
-        return Expression("or", self, other, logical=True)
+    def __or__(self, other: Any) -> Expression:
+        return Expression("or", self, as_expression(other), logical=self.logical)
 
-    def __xor__(self, other: Expression) -> Expression:
-        return Expression("xor", self, other, logical=True)
+    def __xor__(self, other: Any) -> Expression:
+        return Expression("xor", self, as_expression(other), logical=self.logical)
 
     def __invert__(self) -> Expression:
-        return Expression("not", self, logical=True)
+        return Expression("not", self, logical=self.logical)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -207,8 +207,10 @@ class _ElementType:
 
 
 def where(condition: Expression, x: Any, y: Any) -> Expression:
-    """x where the condition is true, else y."""
-    return Expression("where", condition, as_expression(x), as_expression(y))
+    """x where the condition is true, or not 0, else y."""
+    x, y = as_expression(x), as_expression(y)
+    condition = condition if condition.logical else condition != 0
+    return Expression("where", condition, x, y, logical=x.logical and y.logical)
 
 
 def ones(shape: tuple[()], dtype: Any) -> Expression:

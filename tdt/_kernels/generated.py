@@ -21,8 +21,9 @@ from tdt._kernels._addresses import address_of
 from tdt._kernels._broadcast import FEW, GRAIN, GRAIN_OF_FEW, HEAD, Job, Plan, letters_of, plan_of
 from tdt._kernels._compilable import ENTRY
 from tdt._kernels._double import Double
-from tdt._kernels._emit import digest
+from tdt._kernels._emit import INTEGERS, digest
 from tdt._kernels._emit_loops import BLOCK, LOOP, LOOPS, ROWS, module, operations
+from tdt._kernels._integers import IntegerInput, Integers, are_integral
 from tdt._kernels._launches import PLAIN_UFUNCS
 from tdt._kernels._native import Entry, entry_at, linked, ufunc_function
 from tdt._kernels._pool import parallel
@@ -35,10 +36,10 @@ NUMBERS = frozenset((float, int))
 # An operand's kind, as a letter: NumPy's of an array's type.
 NUMBER, ABSENT, OTHER = "n", "-", "x"
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-LETTERS = {np.dtype(letter): letter for letter in "fde?"} | {BFLOAT16: "E"}
+LETTERS = {np.dtype(letter): letter for letter in "".join(["fde?", *INTEGERS])} | {BFLOAT16: "E"}
 WORD = np.dtype(np.uint16)
 STORED = {letter: dtype for dtype, letter in LETTERS.items()} | {"E": WORD}  # as NumPy's loops know them
-REALS = frozenset("fdeE")
+COMPUTED = frozenset("fdeE").union(INTEGERS)  # types of formulas' results, unless these are bool
 ARRAYS = frozenset(LETTERS.values())
 KINDS = {float: NUMBER, int: NUMBER, type(None): ABSENT}
 ndarray = np.ndarray
@@ -251,7 +252,7 @@ class Elementwise:
     def __call__(self, arrays: tuple, attributes: dict[str, Any] = NONE, out: np.ndarray | None = None) -> Any:
         """The result for operands that broadcast, in `out` if given; None where float64 has no code, or for other operands.
 
-        arrays: of one floating-point type, some of bool; numbers, which take the arrays' type; None for an absent operand.
+        arrays: of one type, some of bool; numbers, which take the arrays' type; None for an absent operand.
         float16 and bfloat16 are computed in float32, and the result rounded once.
         attributes: of the formula. Numbers are operands of the compiled function; for other values (a text, None, a bool)
         there is one function each.
@@ -279,14 +280,16 @@ class Elementwise:
         """The function for such operands (None if there is none), the places of the arrays unless all are, the numbers."""
         letters = "".join([LETTERS.get(a.dtype, OTHER) if (kind := a.__class__) is ndarray else KINDS.get(kind, OTHER)
                            for a in operands])  # fmt: skip
-        stored = REALS.intersection(letters)
+        stored = COMPUTED.intersection(letters)
         if OTHER in letters or len(stored) != 1:
             return None, None, ()
         (result,) = stored
-        real = "d" if result == "d" else "f"
+        real = result if result == "d" or result in INTEGERS else "f"
         places = tuple(k for k, letter in enumerate(letters) if letter in ARRAYS)
         numbers = [a for a, letter in zip(operands, letters, strict=True) if letter == NUMBER]
         numbers += [v for v in attributes.values() if v.__class__ in NUMBERS]
+        if result in INTEGERS and not all(map(_holds(result), numbers)):
+            return None, None, ()
         return (
             self._function(letters, real, result, attributes),
             None if len(places) == len(operands) else places,
@@ -295,8 +298,6 @@ class Elementwise:
 
     def _function(self, letters: str, real: str, result: str, attributes: dict[str, Any]) -> Function | None:
         """The function for operands of these types, computed in `real`, with results stored as `result`."""
-        from tdt._kernels import functions
-
         key = (letters, *[NUMBERS if v.__class__ in NUMBERS else v for v in attributes.values()])
         with _native._loading:
             if key not in self.functions:
@@ -305,23 +306,49 @@ class Elementwise:
                 types = "".join([letters[place] for place in arrays]) + real * len(rest)
                 operands: list[Any] = [None] * len(letters)
                 for k, place in enumerate(arrays + rest):
-                    operands[place] = Expression("input", k, logical=types[k] == "?")
+                    operands[place] = _input(k, types[k])
                 values = dict(attributes)
                 for name, value in attributes.items():
                     if value.__class__ in NUMBERS:
-                        values[name] = Expression("input", len(types))
+                        values[name] = _input(len(types), real)
                         types += real
-                try:
-                    output = as_expression(self.formula(functions if real == "f" else Double, *operands, **values))
-                except AttributeError:
-                    if real == "f":
-                        raise
+                output = self._traced(real, operands, values)
+                if output is None:
                     self.functions[key] = None
                     return None
                 types += "?" if output.logical else result
                 name = f"{self.name}-{digest([output], types)}"
                 self.functions[key] = _compiled(self.name, name, output, types)
             return self.functions[key]
+
+    def _traced(self, real: str, operands: list, attributes: dict[str, Any]) -> Expression | None:
+        """What the formula computes; None where it calls functions that float64 or integers do not have."""
+        from tdt._kernels import functions
+
+        if real == "f":
+            return as_expression(self.formula(functions, *operands, **attributes))
+        try:
+            if real == "d":
+                return as_expression(self.formula(Double, *operands, **attributes))
+            output = as_expression(self.formula(Integers, *operands, **attributes))
+        except AttributeError:
+            return None
+        return output if are_integral(output) else None
+
+
+def _input(place: int, letter: str) -> Expression:
+    """An operand of a formula, by its place among the arrays and numbers."""
+    return (
+        IntegerInput("input", place, letter)
+        if letter in INTEGERS
+        else Expression("input", place, logical=letter == "?")
+    )
+
+
+def _holds(letter: str) -> Callable[[Any], bool]:
+    """Whether a type of integers has a number."""
+    limits = np.iinfo(letter)
+    return lambda number: number.__class__ is int and limits.min <= number <= limits.max
 
 
 def _compiled(name: str, file: str, output: Expression, types: str) -> Function | None:

@@ -16,7 +16,7 @@ from tdt._core.methods import function_alias, method
 from tdt._core.old_arguments import accepts_old_order
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import Tensor
-from tdt._kernels import complex_quotient
+from tdt._kernels import complex_quotient, from_formula
 from tdt._kernels import multiply as multiply_arrays
 from tdt._ops._common import Number, conj
 from tdt._ops._operators import arithmetic_operator
@@ -168,19 +168,31 @@ def _refuse_zero(x: Any, y: Any) -> bool:
     return integers
 
 
+def _of_integers(name: str, formula: Any) -> Any:
+    """A formula of integers that are not divided by 0."""
+    return from_formula(f"{name}_of_integers", formula, 2, ())[0]
+
+
+def _truncated(xp: ModuleType, x: Any, y: Any) -> Any:
+    quotient = xp.floor_divide(x, y)
+    inexact = quotient * y != x  # floor and trunc differ where the signs differ and the remainder is not 0
+    return quotient + (inexact & ((x < 0) ^ (y < 0)))
+
+
+_floor_of_integers = _of_integers("floor_divide", lambda xp, x, y: xp.floor_divide(x, y))
+_trunc_of_integers = _of_integers("trunc_divide", _truncated)
+_remainder_of_integers = _of_integers("remainder", lambda xp, x, y: xp.remainder(x, y))
+_fmod_of_integers = _of_integers("fmod", lambda xp, x, y: xp.fmod(x, y))
+
+
 @op(dtypes=REAL_NUMBERS, node="DivBackward2", sparse_values="coalesced", formula=True)
 def _div_floor(xp: ModuleType, x: Any, y: Any) -> Any:
-    _refuse_zero(x, y)
-    return xp.floor_divide(x, y)
+    return _floor_of_integers(xp, x, y) if _refuse_zero(x, y) else xp.floor_divide(x, y)
 
 
 @op(dtypes=REAL_NUMBERS, node="DivBackward2", sparse_values="coalesced", formula=True)
 def _div_trunc(xp: ModuleType, x: Any, y: Any) -> Any:
-    if not _refuse_zero(x, y):
-        return xp.trunc(xp.true_divide(x, y))
-    quotient = xp.floor_divide(x, y)
-    inexact = quotient * y != x  # floor and trunc differ where the signs differ and the remainder is not 0
-    return quotient + (inexact & ((x < 0) != (y < 0)))
+    return _trunc_of_integers(xp, x, y) if _refuse_zero(x, y) else xp.trunc(xp.true_divide(x, y))
 
 
 for _rounded in (_div_floor, _div_trunc):
@@ -191,14 +203,12 @@ DIVISIONS = {None: _div, "floor": _div_floor, "trunc": _div_trunc}
 
 @op(dtypes=REAL_NUMBERS, node=by_number("Remainder", 1), formula=True)
 def _remainder(xp: ModuleType, x: Any, y: Any) -> Any:
-    _refuse_zero(x, y)
-    return xp.remainder(x, y)
+    return _remainder_of_integers(xp, x, y) if _refuse_zero(x, y) else xp.remainder(x, y)
 
 
 @op(dtypes=REAL_NUMBERS, node=by_number("Fmod", 1), formula=True)
 def _fmod(xp: ModuleType, x: Any, y: Any) -> Any:
-    _refuse_zero(x, y)
-    return xp.fmod(x, y)
+    return _fmod_of_integers(xp, x, y) if _refuse_zero(x, y) else xp.fmod(x, y)
 
 
 for _rest in (_remainder, _fmod):

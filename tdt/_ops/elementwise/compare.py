@@ -239,17 +239,17 @@ def _shift(name: str) -> Any:
         width = 8 * dtype.itemsize
         if not hasattr(y, "dtype") and 0 <= y < width:
             return getattr(xp, name)(x, dtype.type(y))
-        inside = (y >= 0) & (y < width) if hasattr(y, "dtype") else False
-        shifted = getattr(xp, name)(x, xp.where(inside, y, 0).astype(dtype))
+        zero, inside = dtype.type(0), (y >= 0) & (y < width) if hasattr(y, "dtype") else False
+        shifted = getattr(xp, name)(x, xp.where(inside, y, zero) if hasattr(y, "dtype") else zero)
         if name == "left_shift":
-            return xp.where(inside, shifted, xp.zeros_like(shifted))
-        return xp.where(inside, shifted, xp.where(shifted < 0, -1, 0).astype(shifted.dtype))
+            return xp.where(inside, shifted, zero)
+        return xp.where(inside, shifted, xp.where(shifted < 0, ~zero, zero))
 
     return forward
 
 
 @method(in_place=by_op)
-@binary_op(_shift("left_shift"), dtypes=INTS, numbers="any")
+@binary_op(_shift("left_shift"), formula=True, dtypes=INTS, numbers="any")
 def bitwise_left_shift(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Integers shifted left by `other` bits: input · 2^other, without the bits that leave the type.
 
@@ -264,7 +264,7 @@ def bitwise_left_shift(input: Tensor | Number, other: Tensor | Number, *, out: T
 
 
 @method(in_place=by_op)
-@binary_op(_shift("right_shift"), dtypes=INTS, numbers="any")
+@binary_op(_shift("right_shift"), formula=True, dtypes=INTS, numbers="any")
 def bitwise_right_shift(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """Integers shifted right by `other` bits: input / 2^other, rounded down.
 

@@ -17,7 +17,7 @@ from tdt._core.from_data import LARGE, check_bits, fill_number, held
 from tdt._core.methods import function_alias, method
 from tdt._core.old_arguments import accepts_old_order
 from tdt._core.tensor import Tensor
-from tdt._kernels import Found, quick_arithmetic
+from tdt._kernels import LOWER
 from tdt._kernels.expression import as_number
 from tdt._ops._common import C_NAMES, Number, conj
 from tdt._ops.elementwise._front import check_operands, refuse_out
@@ -27,7 +27,6 @@ from tdt.autograd._in_place_methods import by_op_of_floats
 from tdt.autograd._inplace import is_plain
 from tdt.autograd._node_names import by_number, label
 from tdt.autograd._op import finish, op
-from tdt.autograd._plan import integers
 from tdt.autograd._remembered import calls_by_shape, calls_one_op
 
 __all__ = [
@@ -113,9 +112,6 @@ def _chosen(xp: ModuleType, condition: Any, x: Any, y: Any) -> Any:
     return (_where.forward if xp is np else _where.forward.formula[0])(xp, condition, x, y)
 
 
-LARGE_CLAMP = 1 << 13  # integers that one pass of NumPy's `clip`, a loop of vectors, takes less time for than two
-
-
 def _check_bool_bounds(x: Any, low: Any, high: Any) -> None:
     """NotImplementedError for bools, unless they have one bound, a tensor."""
     bools = {_dtype.bool.np, bool, type(None)}
@@ -135,21 +131,10 @@ def _clamp(xp: ModuleType, x: Any, low: Any = None, high: Any = None, *, out: An
         for bound in (low, high):
             if isinstance(bound, int) and not 0 <= bound < 128:  # which all types hold
                 held(bound, _dtype.of(x.dtype))
-        if xp is np:
-            low, high = (integers(x.dtype)[b] if b.__class__ is int else b for b in (low, high))
-        both = low is not None and high is not None
-        if xp is np and both and x.size >= LARGE_CLAMP and x.dtype.kind == "i":  # of unsigned ones negative bounds wrap
-            return np.clip(x, low, high, out=out)
     into = {} if out is None else {"out": out}
-    integers_here = xp is np and x.dtype.kind in "iu"
-    least, most = (_LEAST[x.dtype], _MOST[x.dtype]) if integers_here else (xp.minimum, xp.maximum)
     if low is None:
-        return least(x, high, **into)
-    return most(x, low, **into) if high is None else least(most(x, low), high, **into)
-
-
-_LEAST = Found(lambda dtype: quick_arithmetic("minimum", dtype) or np.minimum)  # by the type of integers
-_MOST = Found(lambda dtype: quick_arithmetic("maximum", dtype) or np.maximum)
+        return xp.minimum(x, high, **into)
+    return xp.maximum(x, low, **into) if high is None else xp.minimum(xp.maximum(x, low), high, **into)
 
 
 def _check_bounds(input: Tensor, *bounds: Any) -> None:
@@ -256,6 +241,8 @@ clip = function_alias("clip", of=clamp)
 def _masked_fill(xp: ModuleType, x: Any, mask: Any, value: Any, *, out: Any = None) -> Any:
     value = fitting(xp, value, x.dtype)
     if out is not None:
+        if xp is np and x.dtype.kind in "iuf" and x.dtype not in LOWER and not _backend.overlaps_itself(out):
+            return _where.forward(np, mask, value.item(), x, out=out)  # NumPy branches at each element
         xp.copyto(out, value, where=mask)
         return out
     return xp.asarray(_chosen(xp, mask, value.item() if xp is np else value, x), order="C")
