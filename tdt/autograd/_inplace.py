@@ -118,9 +118,9 @@ def is_unrecorded(x: Any) -> bool:
 def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) -> bool:  # noqa: C901  (helper calls cost time)
     """Compute into the memory of `out` without any detour, in the common case; False, with nothing done, in all others.
 
-    The common case: nothing is recorded, `out` is a contiguous NumPy tensor, and the operands are numbers, or NumPy tensors
-    of its shape and dtype that are `out` itself or share no memory with it. Those of an elementwise op may be smaller, if they
-    broadcast to its shape; those of an op that writes at places may have any shape and dtype.
+    The common case: nothing is recorded, `out` is a NumPy tensor whose elements are apart, and the operands are numbers, or
+    NumPy tensors of its shape and dtype that are `out` itself or share no memory with it. Those of an elementwise op may be
+    smaller, if they broadcast to its shape; those of an op that writes at places may have any shape and dtype.
     """
     record, kind = state.fast_record, out.__class__
     if record is None and (not op.autocast or state.inference):
@@ -136,7 +136,9 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
         return False  # the general path raises PyTorch's error
     a, storage = out._a, out._st
     dtype = a.dtype
-    if a.__class__ is not ndarray or not a.flags.c_contiguous or (storage.inference and record is not INFERENCE):
+    if a.__class__ is not ndarray or (storage.inference and record is not INFERENCE):
+        return False
+    if not a.flags.c_contiguous and (not op.broadcasts or _backend.overlaps_itself(a)):
         return False
     arrays: list[Any] = []
     key: list[Any] = []  # of the plan, and of the ufunc
