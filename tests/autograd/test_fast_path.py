@@ -175,3 +175,23 @@ def test_repeated_calls_on_dimensions_in_another_order_of_memory_give_the_first_
 def _steps(y: tdt.Tensor) -> list[int]:
     """The strides of the dimensions that have several elements."""
     return [step for step, n in zip(y.stride(), y.shape, strict=True) if n > 1]
+
+
+@pytest.mark.parametrize("name", FOLDS)
+@pytest.mark.parametrize("value", [2.5, -0.0, float("nan"), float("-inf"), 3, True])
+def test_repeated_calls_on_one_element_without_dimensions_give_the_first_ones_bits(name, value):
+    x = tdt.tensor(value)
+    if not x.is_floating_point() and name in ("mean", "logsumexp", "var", "norm"):
+        return
+    arguments: list[dict[str, Any]] = [{"dim": 0}, {"dim": -1}] if name == "logsumexp" else [{}, {"dim": 0}]
+    for each in arguments:
+        for recorded in {False, x.is_floating_point()}:
+            y = x.clone().requires_grad_(recorded)
+            results = []
+            for _ in range(2 * CALLS):
+                found = getattr(y, name)(**each)
+                assert found.shape == ()
+                node = found.grad_fn and found.grad_fn.name()
+                slope = tdt.autograd.grad(found, y)[0].numpy().tobytes() if found.requires_grad else None
+                results.append((found.dtype, found.detach().numpy().tobytes(), node, slope))
+            assert all(result == results[0] for result in results)

@@ -58,7 +58,11 @@ def fold_path(
         dims = wrap_dims(dim, len(shape))
         fold = name if isinstance(name, str) else name(dtype)
         to = final(dtype) if callable(final) else final
-        run = _kernels.prepared_fold(fold, dtype, shape, dims, keepdim, to) if fold else None
+        if shape:
+            run = _kernels.prepared_fold(fold, dtype, shape, dims, keepdim, to) if fold else None
+        else:
+            one = _kernels.prepared_fold(fold, dtype, (1,), None, False, to) if fold and turned else None
+            run = one and (lambda a: np.asarray(one(a.reshape(1))))
         return run and (run, {"dim": dims, "keepdim": keepdim, **others})
 
     if by_shape:
