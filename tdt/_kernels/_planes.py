@@ -59,7 +59,7 @@ IN_PLACE, SOME = 2, 16
 FEWEST_ROWS = 4  # of targets in a block, if the buffer has room for what they read: fewer read most of it again
 CHAIN = 512  # vectors that the weight gradient sums one after another
 FAR = 1 << 20  # floats of both operands of a weight gradient that lie in no level-two cache: they are loaded ahead
-PARTS = 4  # pieces that a weight gradient is cut into where there are as many samples
+PARTS = 4  # pieces, at least, that a weight gradient is cut into where there are as many samples
 
 
 def result(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
@@ -232,7 +232,7 @@ def weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, p
     # Channels that a piece computes: all, so that it reads the gradient once, where samples are pieces enough.
     fit = inner * outer * math.prod(kernel) * kind.vector <= SUMS
     some = inner if fit and len(y) * groups >= PARTS else 1
-    part = -(-len(y) // max(1, min(len(y), PARTS // (groups * inner // some))))
+    part = -(-len(y) // min(len(y), -(-PARTS // (groups * (inner // some)))))
     parts = -(-len(y) // part)
     out = np.empty((parts, y.shape[1], inner, *kernel), np.float32)
     work = y.size // groups * math.prod(kernel) // parts
