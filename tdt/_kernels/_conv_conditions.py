@@ -57,8 +57,8 @@ LONG_RUN, MOST_PATCH = 8, 1 << 10
 WEIGHTS_OF_WINDOW, MANY_WEIGHTS, PATCH_COLUMNS = 1 << 14, 1 << 19, 128
 WEIGHTS_OF_SUMMED_WINDOW, WEIGHTS_OF_SUMMED_WINDOW_OF_EIGHT = 2560, 1024
 # Cells of a line's kernel, at most, and channels of its result, at least, with which a weight gradient is summed over patches in
-# vectors of eight: 16 registers hold fewer sums beside runs of cells than beside panels.
-LINE_CELLS, LINE_COLUMNS = 3, 64
+# vectors of eight: 16 registers hold fewer sums beside runs of cells than beside panels. Those of images of a few channels.
+LINE_CELLS, LINE_COLUMNS, IMAGE_CELLS, IMAGE_COLUMNS = 3, 64, 16, 32
 # Channels for each number of a row of a patch, of which more are better runs than these numbers; of results in vectors of eight.
 RUNS, RUNS_OF_EIGHT = 32, 4
 PATCH_CHANNELS = 16  # of fewer, the cells of a patch are columns of a product: the channels alone would not fill a tile
@@ -276,11 +276,14 @@ def overlapping_windows(arrays: Sequence[Any], attributes: dict) -> bool:
 def few_line_channels(arrays: Sequence[Any], attributes: dict) -> bool:
     """Convolutions of lines with few input channels, whose patches are smaller than the result; and gradients of few cells."""
     first, second = arrays[0], arrays[1]
-    if first.ndim != 3 or attributes["groups"] != 1 or not convolution(arrays, attributes):
-        return False
     of_weights = "kernel" in attributes
+    if (first.ndim != 3 and not of_weights) or attributes["groups"] != 1 or not convolution(arrays, attributes):
+        return False
     channels, out_channels = (second.shape[1], first.shape[1]) if of_weights else second.shape[1::-1]
     cells = math.prod(attributes["kernel"] if of_weights else second.shape[2:])
+    if first.ndim > 3:
+        few = 1 < channels <= FEW_CHANNELS and 1 < cells <= IMAGE_CELLS and out_channels >= IMAGE_COLUMNS
+        return first.ndim == 4 and few and vector_width() <= 8 and not output_is_channels_last(first, second)
     if of_weights and vector_width() <= 8 and cells <= LINE_CELLS and out_channels >= LINE_COLUMNS:
         return True
     return channels <= FEW_CHANNELS and channels * cells <= out_channels

@@ -1,11 +1,12 @@
 """Convolutions of lines of few channels, in float32 on the CPU, as products of patches (`pointwise_cpu`).
 
-The patches take less memory than the result; for gradients of weights of few cells, some times that of x. They are copied; of an
-input gradient each cell of the kernel is added where it lay.
+The patches take less memory than the result; for gradients of weights of few cells, also of images, some times that of x. They
+are copied; of an input gradient each cell of the kernel is added where it lay.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -82,12 +83,12 @@ def _sum_of_cells(parts: np.ndarray, b: np.ndarray | None, size: tuple, stride: 
 
 def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,
                      groups: int) -> np.ndarray:  # fmt: skip
-    """The op `conv_weight_grad` for y (N, O, L'), x (N, C, L); as `conv`."""
+    """The op `conv_weight_grad` for y (N, O, L'), x (N, C, L); as `conv`. Or for images, y (N, O, H', W'), x (N, C, H, W)."""
     patches = _patches(x, kernel, y.shape[2:], stride, padding, dilation)
-    image = np.ascontiguousarray(y)[:, :, None]
+    image = np.ascontiguousarray(y).reshape(*y.shape[:2], 1, -1)
     out = pointwise_cpu.conv_weight_grad(image, patches, kernel=(1, 1), **PLAIN)
     out = out.reshape(y.shape[1], x.shape[1], *kernel)
-    if any(padding) and border_counts(out, (slice(None), 0, 0), y):
+    if any(padding) and border_counts(out, (slice(None), 0, *(0,) * len(kernel)), y):
         return conv_cpu.conv_weight_grad(
             y, x, kernel=kernel, stride=stride, padding=padding, dilation=dilation, groups=1
         )
@@ -99,7 +100,7 @@ def _(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tu
       recorded: bool) -> Callable[..., np.ndarray] | None:  # fmt: skip
     windows, shape = y.shape[2:], (y.shape[1], x.shape[1], *kernel)
     how = {"stride": stride, "padding": padding, "dilation": dilation}
-    if windows == (1,) or not y.flags.c_contiguous:
+    if windows == (1,) or y.ndim != 3 or not y.flags.c_contiguous:
         return None
     patches = _prepared_patches(x, kernel, windows, **how)
     sums = patches and pointwise_cpu.prepared_sums(y.shape, patches(x).shape)
@@ -118,10 +119,10 @@ def _(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tu
 def _patches(
     x: np.ndarray, kernel: tuple, windows: tuple, stride: tuple, padding: tuple, dilation: tuple
 ) -> np.ndarray:
-    """Lines (N, C, L) as images (N, C · cells, 1, windows) of the cells under each window."""
-    rows = np.ascontiguousarray(x)[:, :, None]
+    """Lines (N, C, L), or images, as images (N, C · cells, 1, windows) of the cells under each window."""
+    rows = np.ascontiguousarray(x).reshape(*x.shape[:2], -1, x.shape[-1])
     how = _of_row(kernel=kernel, stride=stride, padding=padding, dilation=dilation)
-    return unfold_cpu.unfold(rows, (1, *windows), **how).reshape(len(x), -1, 1, *windows)
+    return unfold_cpu.unfold(rows, (1, *windows)[-2:], **how).reshape(len(x), -1, 1, math.prod(windows))
 
 
 def _prepared_patches(
@@ -134,6 +135,6 @@ def _prepared_patches(
     return unfold and (lambda x: unfold(x.reshape(rows)).reshape(shape))
 
 
-def _of_row(**how: tuple) -> dict[str, tuple[int, int]]:
-    """Settings of lines as those of images of one row."""
-    return {name: (0 if name == "padding" else 1, *value) for name, value in how.items()}
+def _of_row(**how: tuple) -> dict[str, tuple]:
+    """Settings of lines as those of images of one row; those of images as they are."""
+    return {name: (0 if name == "padding" else 1, *value)[-2:] for name, value in how.items()}

@@ -115,6 +115,29 @@ def test_weights_of_few_cells_are_summed_over_patches_in_vectors_of_eight(out, c
     assert KERNELS["lines_cpu:conv_weight_grad"].when((y, x), how) == chosen
 
 
+@pytest.mark.parametrize(("value", "case"), [(1.0, (3, 3, 40, (33, 31), (3, 3), (1, 1), (1, 1), (1, 1))),
+                                             (np.inf, (3, 3, 40, (33, 31), (3, 3), (1, 1), (1, 1), (1, 1))),
+                                             (1.0, (2, 4, 33, (20, 18), (4, 2), (2, 2), (1, 0), (1, 2)))], ids=str)  # fmt: skip
+def test_weights_of_images_of_few_channels_are_summed_over_patches(value, case):
+    torch = require_torch()
+    x, w, b, y, how = problem(case)
+    y[0, 0, 0, 0] *= value
+    found = lines_cpu.conv_weight_grad(y, x, kernel=w.shape[2:], **how)
+    np.testing.assert_allclose(found, expected(x, w, b, y, how, torch.float32)[2], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
+def test_images_of_few_channels_are_chosen_for_it_in_vectors_of_eight(monkeypatch):
+    how = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1, "kernel": (3, 3)}
+    for width, channels, out, last, chosen in ((8, 3, 32, False, True), (16, 3, 32, False, False), (8, 1, 32, False, False),
+                                               (8, 5, 32, False, False), (8, 3, 31, False, False),
+                                               (8, 3, 32, True, False)):  # fmt: skip
+        monkeypatch.setattr(_conv_conditions, "vector_width", lambda width=width: width)
+        y, x = (np.zeros((2, n, side, side), np.float32) for n, side in ((out, 30), (channels, 32)))
+        y, x = (channels_last(a) if last else a for a in (y, x))
+        assert KERNELS["lines_cpu:conv_weight_grad"].when((y, x), how) == chosen
+
+
 @pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
 def test_they_are_chosen_for_few_channels_and_patches():
     x, w = np.zeros((2, 3, 100), np.float32), np.zeros((30, 3, 10), np.float32)

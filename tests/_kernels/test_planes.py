@@ -145,7 +145,8 @@ def test_results_with_long_sums_are_computed_along_rows_of_wide_vectors_alone(mo
 
 @pytest.mark.skipif(os.environ.get("TDT_KERNELS") == "reference", reason="kernels are off")
 def test_convolutions_with_few_channels_on_one_side_are_computed_here(monkeypatch):
-    called = watch(monkeypatch, *(f"depthwise_cpu:{name}" for name in ("conv", "conv_input_grad", "conv_weight_grad")))
+    here = [f"depthwise_cpu:{name}" for name in ("conv", "conv_input_grad", "conv_weight_grad")]
+    called = watch(monkeypatch, *here, "lines_cpu:conv_weight_grad")  # the latter in vectors of eight
     for channels, out, kernel, count in (
         (3, 16, 3, 3),
         (1, 32, 5, 3),
