@@ -10,11 +10,12 @@ With one thread on an AMD EPYC (Zen 4, processor time, beside programs that kept
 single figures by a fifth): of 720 passes (seeds 61207 and 61311) 4.3 % are below 0.95 and 0.7 % below 0.8, in the mean 1.65
 times as fast; with the vectors of both libraries limited to AVX2 (seeds 61208 and 61312) 5.6 % and 0.4 %, 1.57. A Zen 5 had of
 960 passes (seeds 7301 and 8817) 2.4 % and 0.3 %, 1.82, where 878 before some changes (90417 and 55021) had 4.7 % and 0.7 %,
-1.75; with AVX2 of 299 passes (7302) 2.0 % and none, 1.68. A Zen 3, which has AVX2 alone, had of 900 passes (7001 to 7003) 2.0 %
-and 0.1 %, 1.68, where before some changes it had 4.9 % and 0.9 %, 1.66. On an Intel Xeon with AMX, as busy, of 900 passes
-(90215, 90216 and 90218) 4.1 % and 0.4 %, 1.59, where 1350 before some changes (90211 to 90213) had 6.9 % and 1.0 %, 1.52; with
-AVX2 (90217) 8.0 % and 0.7 %, 1.45. With both threads of an idle Zen 5, by the wall clock, of 509 passes (seeds 5, 4411 and
-90901) 8.1 % and 2.9 %, 1.56: least are weight gradients of strided 1 x 1 cells and of patches.
+1.75; with AVX2 of 299 passes (7302) 2.0 % and none, 1.68. A Zen 3, which has AVX2 alone, had of 360 passes (88001, 88002) 1.7 %
+and 0.3 %, 1.77, where 900 before some changes (7001 to 7003) had 2.0 % and 0.1 %, 1.68. On an Intel Xeon with AMX, as busy, of
+900 passes (90215, 90216 and 90218) 4.1 % and 0.4 %, 1.59, where 1350 before some changes (90211 to 90213) had 6.9 % and 1.0 %,
+1.52; with AVX2 (90217) 8.0 % and 0.7 %, 1.45. With both threads of an idle Zen 5, by the wall clock, of 509 passes (seeds 5, 4411
+and 90901) 8.1 % and 2.9 %, 1.56; of a Zen 3 of 150 passes (40117) 4.0 % and 1.3 %, 1.64, and of 682 after some changes (15 seeds
+from 911 to 942, 15 or 16 shapes of each) 3.8 % and 0.3 %: least are weight gradients of few channels, channels-last.
 Why:
 
 - passes of less than 0.1 ms: the call. That of `autograd.grad` alone takes 50 µs, as long as all of PyTorch's small ones.
