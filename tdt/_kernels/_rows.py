@@ -234,7 +234,8 @@ class RowFunction:
         words: list[Any] = [count, n, each]
         for array, row in zip((*operands, *results), self.rows, strict=True):
             size = n if row else 1
-            array = np.ascontiguousarray(array)
+            if array.size != size:
+                array = np.ascontiguousarray(np.broadcast_to(array, first.shape if row else lead))
             words += array, 0 if array.size == size else size * array.itemsize
         parallel(self.kernel, -(-count // each), *words, grain=GRAIN)  # type: ignore[arg-type]
         return results[0] if len(results) == 1 else tuple(results)

@@ -24,7 +24,6 @@ from tdt._kernels._pool import parallel
 from tdt._kernels._registry import prepares
 from tdt._kernels._rows import LANES, across, contiguous, fma, for_each, load, row_function, store, summed
 from tdt._kernels._syntax import vector
-from tdt._kernels._threads import THREADS
 from tdt._kernels.layer_norm_cpu import TWO, _equal
 
 GRAIN = 1 << 15  # elements that a thread should at least have
@@ -81,8 +80,6 @@ def batch_norm_eval(x: np.ndarray, mean: np.ndarray, var: np.ndarray, w: np.ndar
     """The op `batch_norm_eval`: the input normalised by statistics of its channels."""
     planes = x if x.ndim == 3 else x.reshape(*x.shape[:2], -1)
     numbers = mean, var, _ONE if w is None else w, _ZERO if b is None else b
-    if x.size >= THREADS.rows:
-        numbers = tuple(np.broadcast_to(v, x.shape[:2]) for v in numbers)
     half = x.dtype == BFLOAT16
     out = _evaluated(half)(planes.view(np.uint16) if half else planes, *numbers, eps)
     return (out.view(BFLOAT16) if half else out).reshape(x.shape)
