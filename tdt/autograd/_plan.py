@@ -13,6 +13,7 @@ from tdt._core import dtype as _dtype
 from tdt._core.calls import check_call
 from tdt._core.dtype import FLOAT, check_category
 from tdt._kernels import FEW_CALLS, LARGE_ARITHMETIC, LOWER, for_small_arrays, quick_arithmetic
+from tdt._kernels._registry import GpuKernel
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
@@ -83,7 +84,7 @@ def plan_for(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
     plan = op.plans.get(key)
     if plan is None:
         plan = make_plan(op, key, arrays)
-        plan.direct = plan.direct and not op.kernels
+        plan.direct = plan.direct and not _has_kernels(op)
         plan.function = op.direct
         if (ufunc := op.ufunc or getattr(op.forward, "ufunc", "")) and len(key) == 2:
             if key[0].__class__ is key[1].__class__ and key[0] == key[1]:
@@ -101,9 +102,14 @@ def plan_for(op: Op, key: tuple, arrays: list) -> tuple[Any, Plan]:
         ranks = ranks_of(arrays)
         if ranks not in plan.by_rank:
             ranked = plan.by_rank[ranks] = make_plan(op, key, arrays)
-            ranked.direct = ranked.direct and not op.kernels
+            ranked.direct = ranked.direct and not _has_kernels(op)
         plan = plan.by_rank[ranks]
     return xp, plan
+
+
+def _has_kernels(op: Op) -> bool:
+    """Whether the forward has kernels for NumPy's arrays."""
+    return any(not isinstance(kernel, GpuKernel) for kernel in op.kernels)
 
 
 def _often(plan: Plan, ufunc: str, dtype: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tdt
@@ -11,6 +12,7 @@ from tdt._kernels import Found
 from tdt._ops.linalg import products
 from tdt._ops.shape import join
 from tdt.autograd import _dispatch
+from tdt.autograd._op_table import OPS
 
 CALLS = 4  # the first makes the op's plan, the second finds the path, the third takes it
 
@@ -195,3 +197,10 @@ def test_repeated_calls_on_one_element_without_dimensions_give_the_first_ones_bi
                 slope = tdt.autograd.grad(found, y)[0].numpy().tobytes() if found.requires_grad else None
                 results.append((found.dtype, found.detach().numpy().tobytes(), node, slope))
             assert all(result == results[0] for result in results)
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_kernels_for_gpus_alone_leave_the_short_way_to_numpys_arrays(name):
+    op = OPS[name]
+    getattr(tdt.ones(2, 3), name)(1)
+    assert op.plans[(np.dtype(np.float32),)].direct
