@@ -339,12 +339,6 @@ def _mean_of(graph: Graph, losses: Ref, reduction: str) -> Ref:
     return losses if kind is None else reduced(graph, kind, losses, None, False)
 
 
-@form("mse_loss")
-def _mse_loss(graph: Graph, x: Ref, y: Ref, reduction: str) -> Ref:
-    error = x - y
-    return _mean_of(graph, error * error, reduction)
-
-
 @form("probability_loss")
 def _probability_loss(graph: Graph, x: Ref, t: Ref, dim: int, reduction: str) -> Ref:
     terms = graph.op("LogSoftmax", x, axis=dim) * t
