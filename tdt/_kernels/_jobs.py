@@ -22,11 +22,12 @@ from tdt._kernels._native import linked
 SHARES = 4  # pieces of each thread's range, so that a thread that starts late or is preempted costs little
 FAILED = 32  # words of a pool's state: whether a kernel has failed; then the job
 ENTRY, WORDS, BLOCKS, PIECE, OTHERS = range(48, 53)
+LOCK, LEAD, LEAD_WORDS = range(53, 56)  # addresses of the lock, of the code of the caller's part and of its words
 
-# What machine code needs to use the pool: the elements from which it does; addresses of the lock, the state, the code of the
-# caller's part and its words; how many threads.
-LIMIT, LOCK, STATE, LEAD, LEAD_WORDS, COUNT = range(6)
-SHARED = np.array([sys.maxsize, 0, 0, 0, 0, 1])
+# What machine code needs to use the pool: the elements from which it does; the address of the state; how many threads. It reads
+# the address once for a job, as another thread of Python's may replace the pool meanwhile.
+LIMIT, STATE, COUNT = range(3)
+SHARED = np.array([sys.maxsize, 0, 1])
 LEAST_SHARED = 1 << 16  # elements that two threads compute sooner than one
 LEAST = LEAST_SHARED // 4  # that each thread should have
 
@@ -40,19 +41,20 @@ _alive: list[np.ndarray] = []  # whose addresses ufuncs have
 
 
 def taken(code: Code, pool: Value) -> Value:
-    """Whether the pool was free, and now works for this code; pool: the address of `SHARED`."""
-    lock = code.load("ptr", pool, LOCK)
-    return code.function("PyThread_acquire_lock", "i32", lock, code.value(0, "i32")) != 0
+    """The address of the pool's state if it was free, and now works for this code; else 0. pool: the address of `SHARED`."""
+    state = code.load("i64", pool, STATE)
+    lock = code.load("ptr", code.cast(state, "ptr"), LOCK)
+    return code.select(code.function("PyThread_acquire_lock", "i32", lock, code.value(0, "i32")) != 0, state, 0)
 
 
-def run(code: Code, pool: Value, entry: Value, words: Value, blocks: Value, parts: Value) -> Value:
-    """Compute the blocks of a kernel by `parts` threads of the pool, which was `taken` and is free afterwards; FAILED."""
-    parts = code.maximum(parts, 1)
-    state, piece = code.load("ptr", pool, STATE), code.maximum(blocks // (parts * SHARES), 1)
+def run(code: Code, state: Value, entry: Value, words: Value, blocks: Value, parts: Value) -> Value:
+    """Compute the blocks of a kernel by `parts` threads of the pool, whose state was `taken` and is free afterwards; FAILED."""
+    parts, state = code.maximum(parts, 1), code.cast(state, "ptr")
+    piece = code.maximum(blocks // (parts * SHARES), 1)
     job = entry, code.cast(words, "i64"), blocks, piece, parts - 1
     for place, word in enumerate(job, ENTRY):
         code.store(word, state, place)
-    lead, its_words, lock = (code.load("ptr", pool, place) for place in (LEAD, LEAD_WORDS, LOCK))
+    lead, its_words, lock = (code.load("ptr", state, place) for place in (LEAD, LEAD_WORDS, LOCK))
     code.new("i64", f"call i64 {lead.name}(ptr {its_words.name}, i64 0, i64 {blocks.name})")
     failed = code.load("i64", state, FAILED)
     code.store(code.value(0, "i64"), state, FAILED)
@@ -68,10 +70,10 @@ class _RunJob(BuiltIn):
         code, pool, found = self.code, self.code.cast(self.word(0), "ptr"), self.code.variable("i64", BUSY)
         words, *numbers = (code.load("ptr", self.arguments, k) for k in range(4))
         entry, blocks, parts = (code.function("PyLong_AsLongLong", "i64", number) for number in numbers)
-        is_free = taken(code, pool)
-        with code.when(is_free):
+        state = taken(code, pool)
+        with code.when(state != 0):
             thread = code.function("PyEval_SaveThread", "ptr")
-            found.set(run(code, pool, entry, code.at("i8", words, BYTES), blocks, parts) + DONE)
+            found.set(run(code, state, entry, code.at("i8", words, BYTES), blocks, parts) + DONE)
             self.call_void("PyEval_RestoreThread", thread)
         self.end(code.function("PyLong_FromLongLong", "ptr", found.get()))
 
@@ -146,13 +148,13 @@ def _write_loop(code: Code, operands: Value, sizes: Value, strides: Value, recor
     with code.when((bound.get() >= limit) & (rows > 1)):
         work = _largest(code, sizes, record, count) * rows * weight
         with code.when(work >= limit):
-            is_free = taken(code, pool)
-            with code.when(is_free):
+            state = taken(code, pool)
+            with code.when(state != 0):
                 job = code.array("ptr", 4)
                 for place, each in enumerate((operands, sizes, strides, record)):
                     code.store(each, job, place)
                 parts = code.minimum(code.minimum(code.load("i64", pool, COUNT), rows), work // LEAST)
-                run(code, pool, code.load("i64", record, OF_PART), job, rows, parts)
+                run(code, state, code.load("i64", record, OF_PART), job, rows, parts)
                 code.lines.append("  ret void")
                 code.place(code.label())
     _call(code, record, operands, sizes, strides)

@@ -36,12 +36,15 @@ from tdt._kernels._jobs import (
     DONE,
     ENTRY,
     FAILED,
+    LEAD,
+    LEAD_WORDS,
     LEAST_SHARED,
     LIMIT,
     LOCK,
     OTHERS,
     PIECE,
     SHARED,
+    STATE,
     WORDS,
     run_job,
 )
@@ -56,6 +59,7 @@ SPINS = 20_000  # checks for work before a thread sleeps: half a millisecond, ab
 # cache lines.
 OPEN, LEFT, INSIDE, ASLEEP, CLOSED = 0, 8, 16, 24, 40
 READ, WRITE, GIVE_WAY, PIPE_OUT, PIPE_IN, BYTES = range(56, 62)  # addresses of C functions, the pipe, its bytes
+MOST = 62  # threads that the pool has, beside the caller
 NEXT, LINE = 64, 8  # the next block of each range, a cache line for each
 
 
@@ -149,7 +153,9 @@ def _serve(code: Code, first: Value, last: Value, arguments: list[Value]) -> Non
 def _lead(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
     """The caller's part: open the job in `state`, work on it, and close it when all threads have left."""
     state = State(code, arguments[0])
-    blocks, threads = state.get(BLOCKS), state.get(OTHERS)
+    # What was planned for an earlier pool may want more threads.
+    blocks, threads = state.get(BLOCKS), code.minimum(state.get(OTHERS), state.get(MOST))
+    code.store(threads, arguments[0], OTHERS)
     with code.loop(0, threads + 1) as own:
         state.write(blocks * own // (threads + 1), NEXT + LINE * own)
     state.write(1, LEFT)
@@ -203,7 +209,10 @@ class _Pool:
             *self.pipe,
             self.bytes.ctypes.data,
         )
+        self.state[MOST] = threads
         self.lead, self.words = _lead().prepare((self.state,))
+        words = ctypes.cast(self.words, ctypes.c_void_p).value
+        self.state[[LOCK, LEAD, LEAD_WORDS]] = self.busy.address, self.lead.address, words
         self.serve, self.run_job = _serve(), run_job()  # compiled before the threads start
         for number in range(threads):
             # Daemons, so that they end with the process.
@@ -215,13 +224,7 @@ class _Pool:
     def share(self) -> None:
         """Let machine code use the pool, or its calls stay on their thread if there is to be one."""
         SHARED[LIMIT] = sys.maxsize
-        SHARED[LOCK:] = (
-            self.busy.address,
-            self.state.ctypes.data,
-            self.lead.address,
-            ctypes.cast(self.words, ctypes.c_void_p).value,
-            min(THREADS.count, self.threads + 1),
-        )
+        SHARED[STATE], SHARED[COUNT] = self.state.ctypes.data, min(THREADS.count, self.threads + 1)
         if SHARED[COUNT] > 1:
             SHARED[LIMIT] = LEAST_SHARED
 
@@ -233,13 +236,13 @@ class _Pool:
 
 _pool: _Pool | None = None
 _closed: list[_Pool] = []  # which calls of other threads of Python's may still work with
-_lock = threading.Lock()
+_lock = threading.RLock()
 
 
 def _after_fork() -> None:
     """Reset the state of a forked child: it has none of its parent's threads, and its locks may be locked."""
     global _pool, _lock
-    _pool, _lock = None, threading.Lock()
+    _pool, _lock = None, threading.RLock()
     SHARED[LIMIT] = sys.maxsize
     forget()  # calls whose machine code expects threads: `start` is called again for them
 
@@ -291,11 +294,12 @@ def _running_pool() -> _Pool:
     if pool is None or pool.threads < THREADS.count - 1:
         with _lock:
             if _pool is None or _pool.threads < THREADS.count - 1:
+                pool = _Pool(THREADS.count - 1)
+                pool.share()  # before other threads of Python's find it
                 if _pool is not None:
                     _pool.close()
                     _closed.append(_pool)
-                _pool = _Pool(THREADS.count - 1)
-                _pool.share()
+                _pool = pool
             pool = _pool
     return pool
 
@@ -326,9 +330,10 @@ def set_num_threads(threads: int) -> None:
     """
     if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
         raise RuntimeError(f"set_num_threads expects a positive integer, got {threads!r}")
-    THREADS.set(threads)
-    if _pool is not None:
-        _pool.share()
+    with _lock:
+        THREADS.set(threads)
+        if _pool is not None:
+            _pool.share()
     forget()  # calls that were found for arrays of one thread
     keep_blas_on_one_thread(np)
 

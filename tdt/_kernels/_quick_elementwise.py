@@ -99,7 +99,7 @@ class _ElementwiseCall(UfuncCall):
         strides: of all operands along the result's dimensions; `order`: these dimensions, the outermost in memory first.
         counts, moves: how often each of the nested loops is run, and the operands' strides along it; `index`: its turn.
         addresses, steps, row_steps: arguments of `LOOPS`.
-        pool: the address of `_jobs.SHARED`; `job`: words of `ENTRY` or `ROWS`.
+        pool: the address of `_jobs.SHARED`; `state`: what was `taken` of it; `job`: words of `ENTRY` or `ROWS`.
     """
 
     operands: Value  # how many there are, with the result
@@ -111,6 +111,7 @@ class _ElementwiseCall(UfuncCall):
         code = self.code
         self.inputs = self.word(INPUTS)
         self.addresses, self.steps, self.row_steps = (code.array("i64", MOST_OPERANDS) for _ in range(3))
+        self.state = code.variable("i64", 0)
         self.job = code.array("i64", HEAD + (2 + OUTER) * MOST_OPERANDS)
         self.shape, self.counts, self.index, self.order = (code.array("i64", MOST_DIMS) for _ in range(4))
         self.strides, self.moves = (code.array("i64", MOST_OPERANDS * MOST_DIMS) for _ in range(2))
@@ -305,18 +306,16 @@ class _ElementwiseCall(UfuncCall):
     def share(self, by_pool: Callable[[], None], alone: Callable[[], None], fits: Value | None = None) -> None:
         """`by_pool` if there are many elements, the pool is free and `fits` holds; else `alone`."""
         code = self.code
-        is_free = code.variable("i1", self.total.get() >= code.load("i64", self.pool, _jobs.LIMIT))
-        if fits is not None:
-            is_free.set(is_free.get() & fits)
-        with code.when(is_free.get()):
-            is_free.set(_jobs.taken(code, self.pool))
-        code.choose(is_free.get(), by_pool, alone)
+        many = self.total.get() >= code.load("i64", self.pool, _jobs.LIMIT)
+        with code.when(many if fits is None else many & fits):
+            self.state.set(_jobs.taken(code, self.pool))
+        code.choose(self.state.get() != 0, by_pool, alone)
 
     def run_job(self, place: int, blocks: Value) -> None:
         """Let the pool compute all blocks of `ENTRY` or `ROWS`, whose address is at a place, with the words of `job`."""
         code = self.code
         parts = code.minimum(code.load("i64", self.pool, _jobs.COUNT), self.total.get() // GRAIN)
-        _jobs.run(code, self.pool, self.word(place), self.job, blocks, code.minimum(parts, blocks))
+        _jobs.run(code, self.state.get(), self.word(place), self.job, blocks, code.minimum(parts, blocks))
 
     def call_repeatedly(self, n: Value) -> None:
         """A call for each run along the last two of the nested loops, or a job of the pool's for rows of the last one."""

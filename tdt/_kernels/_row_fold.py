@@ -26,7 +26,7 @@ def _folded(
     stored, size = STORED[source][0], stage.size
     buffer = code.array(stored, size)
     variables = [code.variable(stage.wide) for _ in range(stage.fold.count)]
-    some, total = code.variable("i64", 0), code.variable("i64")
+    some, total, state = code.variable("i64", 0), code.variable("i64"), code.variable("i64", 0)
 
     def alone() -> None:
         with code.loop(0, n, size) as start:
@@ -37,7 +37,7 @@ def _folded(
 
     def by_pool() -> None:
         blocks = n // size
-        found = _blocks_by_pool(stage, x.address, n, blocks)
+        found = _blocks_by_pool(stage, state.get(), x.address, n, blocks)
         with code.loop(0, blocks) as k:
             stage.join(variables, stage.taken_wide(found, k, 0), some.get() == 0)
             some.set(1)
@@ -49,15 +49,14 @@ def _folded(
     else:
         pool = pool_of(code)
         fits = (n >= code.load("i64", pool, LIMIT)) & (n < MOST_BLOCKS * size) & (x.strides[0] == SIZES[stored])
-        is_free = code.variable("i1", fits)
         with code.when(fits):
-            is_free.set(taken(code, pool))
-        code.choose(is_free.get(), by_pool, alone)
+            state.set(taken(code, pool))
+        code.choose(state.get() != 0, by_pool, alone)
     return stage, tuple([v.get() for v in variables])
 
 
-def _blocks_by_pool(stage: Stage, x: Value, n: Value, blocks: Value) -> Value:
-    """Where the accumulators of each of a row's blocks are, which the pool's threads fold."""
+def _blocks_by_pool(stage: Stage, state: Value, x: Value, n: Value, blocks: Value) -> Value:
+    """Where the accumulators of each of a row's blocks are, which the threads of the pool fold whose state was `taken`."""
     code, pool = stage.code, pool_of(stage.code)
     found, job = code.array(stage.wide, MOST_BLOCKS * stage.fold.count), code.array("ptr", 2)
     code.store(x, job, 0)
@@ -69,7 +68,7 @@ def _blocks_by_pool(stage: Stage, x: Value, n: Value, blocks: Value) -> Value:
     head = "define internal i64 @blocks(ptr %words, i64 %first, i64 %last) noinline {"
     code.functions.append("\n".join([head, "entry:", *inner.variables, *inner.lines, "  ret i64 0", "}"]))
     entry = Value(code, "ptrtoint (ptr @blocks to i64)", "i64")
-    run(code, pool, entry, job, blocks, code.minimum(code.load("i64", pool, COUNT), n // LEAST))
+    run(code, state, entry, job, blocks, code.minimum(code.load("i64", pool, COUNT), n // LEAST))
     return found
 
 

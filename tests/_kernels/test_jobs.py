@@ -117,6 +117,33 @@ def test_a_kernel_that_fails_raises_an_error_and_gives_the_pool_back():
         counts[:] = 0
 
 
+def test_a_job_for_more_threads_than_the_pool_has_is_shared_by_those_it_has():
+    counts, pool = np.zeros(1000, np.int64), _pool._running_pool()
+    entry, words = fails_at().prepare((counts, -1))
+    assert _jobs.run_job()(words, entry.address, 1000, pool.threads + 10) == _jobs.DONE
+    assert counts.all()
+    assert pool.state[_jobs.OTHERS] == pool.threads
+
+
+def test_other_threads_find_a_pool_when_it_can_be_used():
+    check_children("""
+import threading
+import tdt
+from tdt._kernels import _pool
+tdt.set_num_threads(3)
+x, share, found = tdt.randn(300, 1000), _pool._Pool.share, []
+def late(pool):
+    other.start()
+    other.join(0.5)
+    share(pool)
+_pool._Pool.share = late
+def child():
+    global other
+    other = threading.Thread(target=lambda: found.append(x.sum()))
+    assert x.sum() == (x.sum(), other.join(), found[0])[2]
+""")
+
+
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("name", ["sum", "mean", "max", "norm2", "nanmean", "std"])
 def test_folds_have_the_same_bits_for_all_numbers_of_threads(name, n):
