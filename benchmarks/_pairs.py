@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import statistics
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -17,6 +19,7 @@ SHORTEST = 2e-3  # seconds that a measurement of `compared` takes, about
 # after a rest in which they fall asleep, and are so long that waking them counts little.
 REST, LONG = 0.02, 0.04
 WARM_UP = 5  # calls before it: the first ones may each compile a part, the fourth prepares further ones
+_measured = itertools.count(1)
 
 
 def ratios(ours: Callable[[], float], theirs: Callable[[], float], pairs: int) -> list[float]:
@@ -90,6 +93,8 @@ def compared(clock: Callable[[], float], ours: Callable, theirs: Callable, pairs
                 run()
             times[which].append((clock() - start) / repeat[which])
     ratio = statistics.median(b / a for a, b in zip(*times, strict=True))
+    if sys.stderr.isatty():
+        print(f"\r{next(_measured)} measured ", end="", file=sys.stderr, flush=True)
     return ratio, statistics.median(times[0]), statistics.median(times[1])
 
 
