@@ -15,6 +15,7 @@ import pytest
 
 import tdt
 from tdt._kernels import _cudnn
+from tdt.nn import functional as F
 from tests import gpu_kernels, runs_on_gpu
 from tests.helpers import require
 
@@ -61,14 +62,19 @@ def test_the_op_database_is_checked(tmp_path):
     assert found == {"tanh": None, "gather": None}
 
 
-@pytest.mark.parametrize("wrong", [1.001, math.nan])
-def test_kernels_that_are_far_from_float64_are_found(wrong: float, monkeypatch):
-    clean = gpu_kernels.CASES["sums"]
-    monkeypatch.setattr(
-        gpu_kernels, "CASES", {"sums": lambda new: [out * (wrong if out.is_cuda else 1) for out in clean(new)]}
-    )
-    ((name, found),) = gpu_kernels.check_kernels("cuda")
-    assert name == "sums" and found is not None and "from float64" in found
+@pytest.mark.parametrize(
+    ("name", "wrong", "bytes"), [("sums", 1.001, 4), ("sums", math.nan, 4), ("group norm", 1.1, 2)]
+)
+def test_kernels_that_are_far_from_float64_are_found(name: str, wrong: float, bytes: int, monkeypatch):
+    def clean(new):
+        return [new(2, 40).sum()] if name == "sums" else [F.group_norm(new(2, 4, 5), 2)]
+
+    def case(new):
+        return [out * (wrong if out.is_cuda and out.itemsize == bytes else 1) for out in clean(new)]
+
+    monkeypatch.setattr(gpu_kernels, "CASES", {name: case})
+    ((found_name, found),) = gpu_kernels.check_kernels("cuda")
+    assert found_name == name and found is not None and "from float64" in found
 
 
 def test_kernels_that_are_looked_at_are_tdts_own(cudnn, counted, monkeypatch):
