@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 import threading
 import weakref
 from sys import getrefcount
@@ -19,7 +20,17 @@ from tdt.autograd._on_gpu import repeated, sum_of_two
 
 ndarray = np.ndarray
 SMALL = 1 << 16  # bytes of a gradient that no kernel adds
-_lock = threading.Lock()
+_lock = threading.Lock()  # two threads may add to one leaf
+
+
+def _after_fork() -> None:
+    """A lock of the child's own: a thread of its parent, which the child does not have, may hold the old one."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def sum_of(a: Any, b: Any) -> Any:

@@ -7,7 +7,6 @@ each leaf right after the last node that has an edge to it. Nothing recurses; pe
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -24,7 +23,6 @@ from tdt.autograd._parts import add_to_part
 from tdt.autograd._views import edge_of
 
 ndarray = np.ndarray
-_lock = threading.Lock()  # two threads may add to one leaf
 IN_PLACE = 1 << 16  # bytes of a gradient from which on an elementwise rule may write its result into it
 
 

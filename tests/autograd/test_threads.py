@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ import tdt
 import tdt.nn.functional as F
 from tdt import nn
 from tdt.utils.checkpoint import checkpoint
+from tests._kernels.forked import check_children
 
 
 @pytest.fixture(autouse=True)
@@ -132,3 +134,21 @@ def test_grad_modes_and_handlers_belong_to_their_thread():
     assert y.requires_grad
     leave.set()
     thread.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_accumulates_while_a_thread_of_its_parent_did():
+    check_children(
+        """
+import signal
+import tdt
+from tdt.autograd import _accumulate
+x = tdt.ones(3, requires_grad=True)
+def child():
+    signal.alarm(20)
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [2, 2, 2]
+_accumulate._lock.acquire()
+""",
+        after="_accumulate._lock.release()",
+    )
