@@ -22,7 +22,7 @@ from tdt._core.mode import state
 from tdt._core.remembered_creation import creates
 from tdt._core.sparse import SparseCOO
 from tdt._core.storage import TypedStorage, UntypedStorage, tensor_on
-from tdt._core.tensor import LEAF, Tensor, wrap
+from tdt._core.tensor import LEAF, Tensor, wrap, wrap_new
 from tdt._core.writing import store
 from tdt._kernels import fill
 
@@ -171,11 +171,11 @@ def make(
     kind: str, shape: tuple[int, ...], value: Any, dtype: Dtype | None, where: Any, requires_grad: bool = False
 ) -> Tensor:
     """A tensor created by the array library's function `kind`: zeros, ones, empty or full."""
-    if state.fast_record is not None and not requires_grad:  # nothing records it, and it is no inference tensor
+    if state.handler is None and not requires_grad:  # nothing records it
         np_dtype = (_dtype.get_default_dtype() if dtype is None else _dtype.as_dtype(dtype)).np
         array = _on_cpu(kind, shape, value, np_dtype) if as_device(where) is CPU else None
         if array is not None:
-            return wrap(array)
+            return wrap_new(array)
     return _recorded(_built(kind, shape, value, dtype, where, requires_grad))
 
 

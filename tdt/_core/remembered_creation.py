@@ -13,7 +13,7 @@ from tdt import _kernels
 from tdt._backend.device import CPU, as_device
 from tdt._core.calls import renamed_keywords
 from tdt._core.mode import state
-from tdt._core.tensor import wrap
+from tdt._core.tensor import wrap_new
 from tdt._core.wrapping import wraps
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -38,7 +38,7 @@ def creates(prepare: Callable[..., Make | None]) -> Callable[[F], F]:
         @wraps(function)
         def called(*args: Any, **kwargs: Any) -> Any:
             try:
-                if not kwargs and state.fast_record is not None and as_device(None) is CPU:
+                if not kwargs and state.handler is None and as_device(None) is CPU:
                     key: list[Any] = []
                     for x in args:
                         kind = x.__class__
@@ -55,7 +55,7 @@ def creates(prepare: Callable[..., Make | None]) -> Callable[[F], F]:
                             if make is not None:
                                 saved[found] = make
                         if make is not None:
-                            return wrap(make())
+                            return wrap_new(make())
                 return function(*args, **kwargs)
             except Exception as error:
                 renamed = renamed_keywords(function, args, kwargs, error, sys._getframe().f_code)

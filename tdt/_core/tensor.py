@@ -11,7 +11,7 @@ from tdt import _backend
 from tdt._backend.device import as_device, device
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import BY_NUMPY
-from tdt._core.mode import relation_read
+from tdt._core.mode import relation_read, state
 from tdt._core.size import Size
 
 _FLOAT32 = _dtype.float32.np
@@ -234,6 +234,14 @@ def wrap(array: Any) -> Tensor:
     t._a = array
     t._st = Storage()
     t._edge = t._view = t._grad = None
+    return t
+
+
+def wrap_new(array: Any) -> Tensor:
+    """`wrap`, of the memory of a new tensor: in inference mode it is noted as created there."""
+    t = wrap(array)
+    if state.inference:
+        t._st.inference = True
     return t
 
 

@@ -1510,6 +1510,8 @@ _EMPTY: Any
 _new: Any
 def wrap(array: Any) -> Tensor:
     """Wrap `array` in a tensor that shares its memory and does not require a gradient."""
+def wrap_new(array: Any) -> Tensor:
+    """`wrap`, of the memory of a new tensor: in inference mode it is noted as created there."""
 def alias(array: Any, edge: tuple | None, storage: Any=None) -> Tensor:
     """Wrap `array` in a tensor with the given autograd edge, and storage if given."""
 def check_dim(dim: builtins.int, ndim: builtins.int) -> builtins.int:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tdt._core.aliases import Device, Dims, Ints, Number  # noqa: F401
 from tdt._core.calls import check_call, integer, is_bool
-from tdt._core.mode import state, uncast_record
+from tdt._core.mode import state
 from tdt._core.tensor import Tensor
 from tdt._core.wrapping import wraps
 from tdt._core.writing import store
@@ -74,7 +74,7 @@ def expanded_array(x: Any, shape: tuple[int, ...]) -> Any:
 def at_once(*operands: Tensor | None) -> bool:
     """Whether a kernel may be called on these NumPy tensors at once, for an op that autocast leaves as it is: no other handler
     sees the call; see `record_results`."""
-    if uncast_record() is None:
+    if state.fast_record is None and state.uncast_record is None:
         return False
     for x in operands:  # noqa: SIM110  (all() would take twice the time)
         if x is not None and x._a.__class__ is not ndarray:
@@ -85,8 +85,8 @@ def at_once(*operands: Tensor | None) -> bool:
 def unrecorded(*operands: Tensor | None) -> bool:
     """Whether a call on these NumPy tensors, of ops that autocast leaves as they are, is no more than its forward: nothing
     records it, and no other handler sees it."""
-    record = uncast_record()
-    if record is None:
+    record = state.fast_record
+    if record is None and (record := state.uncast_record) is None:
         return False
     for x in operands:
         if x is not None and (

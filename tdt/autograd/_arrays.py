@@ -9,8 +9,8 @@ import numpy as np
 from tdt import _backend
 from tdt._core.calls import TENSOR_TYPES
 from tdt._core.dtype import ALL_DTYPES
-from tdt._core.mode import state
-from tdt._core.tensor import Tensor, wrap
+from tdt._core.mode import INFERENCE, state
+from tdt._core.tensor import Tensor, wrap_new
 from tdt._kernels import LARGE_ARITHMETIC, LOWER, chosen
 from tdt._kernels._threads import THREADS
 from tdt.autograd._dispatch import number_key, ufunc_of
@@ -27,7 +27,7 @@ def on_arrays(*tensors: Any) -> bool:
     takes the calls of ops, and the arrays are NumPy's, contiguous and of one dtype.
     """
     record = state.fast_record
-    if record is None:
+    if record is None and (record := state.uncast_record) is not INFERENCE:
         return False
     dtype = None
     for t in tensors:
@@ -51,7 +51,7 @@ def on_arrays(*tensors: Any) -> bool:
 def unrecorded(t: Tensor) -> bool:
     """Whether an op on a tensor need not be recorded nor given to a handler, and its array is NumPy's."""
     record = state.fast_record
-    if record is None or t._a.__class__ is not ndarray:
+    if (record is None and (record := state.uncast_record) is not INFERENCE) or t._a.__class__ is not ndarray:
         return False
     return not record or (t._edge is None and (t._view is None or t._view.base._edge is None))
 
@@ -76,4 +76,4 @@ def compute(op: Op, *arrays: Any, **attributes: Any) -> Any:
 
 def as_tensor(result: Any) -> Tensor:
     """A tensor of what was computed; a scalar of NumPy becomes a 0-d array."""
-    return wrap(result if result.__class__ is ndarray else _backend.as_array(result))
+    return wrap_new(result if result.__class__ is ndarray else _backend.as_array(result))

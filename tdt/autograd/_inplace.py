@@ -335,7 +335,7 @@ def copy_into(out: Any, call: Callable[..., Any], args: tuple, kwargs: dict[str,
     """
     if out.__class__ is tuple:
         return _copy_several(out, call, args, kwargs)
-    if state.fast_record is None or not _takes_copies(out):
+    if state.handler is not None or not _takes_copies(out):
         return None
     for x in (*args, *kwargs.values()) if kwargs else args:
         kind = x.__class__
@@ -369,7 +369,7 @@ def write_array(out: Tensor, result: Any) -> bool:
 
 def _copy_several(targets: tuple, call: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
     """`copy_into` of several results."""
-    if state.fast_record is None or not all(map(_takes_copies, targets)):
+    if state.handler is not None or not all(map(_takes_copies, targets)):
         return None
     if len({id(t._st) for t in targets}) < len(targets) or not _are_apart((*args, *kwargs.values()), targets):
         return None
@@ -390,7 +390,9 @@ def _takes_copies(t: Any) -> bool:
     if kind not in TENSOR_TYPES:
         return False
     a = t._a
-    if a.__class__ is not ndarray or a.size >= THREADS.elementwise or not a.flags.c_contiguous or t._st.inference:
+    if a.__class__ is not ndarray or a.size >= THREADS.elementwise or not a.flags.c_contiguous:
+        return False
+    if t._st.inference and not state.inference:
         return False
     return not may_require_grad(t)
 

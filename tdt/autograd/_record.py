@@ -10,7 +10,7 @@ import numpy as np
 from tdt import _backend, _kernels
 from tdt._core.dtype import ALL_DTYPES, FLOAT, FLOAT8
 from tdt._core.mode import state, uncast_record
-from tdt._core.tensor import LEAF, Storage, Tensor, View, alias, wrap
+from tdt._core.tensor import LEAF, Storage, Tensor, View, alias, wrap, wrap_new
 from tdt._kernels.programs_gpu import OutdatedProgramError
 from tdt.autograd._layouts import LayoutCall, Layouts, call_of
 from tdt.autograd._node import BackwardPlan, Node, node_of, numbers
@@ -191,13 +191,13 @@ def record_results(
 ) -> tuple[Tensor, ...]:
     """Tensors around the results that a kernel has computed of its operands, recorded as a call of `op`.
 
-    For calls that no handler sees, but autocast that leaves the op as it is: `uncast_record()` is not None.
+    For calls that no handler sees, but autocast that leaves the op as it is; in inference mode they are not recorded.
 
     Args:
         arrays: the operands' arrays, of dtypes that the op takes as they are; None for an operand that is absent.
         attributes: all of them.
     """
-    outs = tuple([alias(r, None) for r in results])
+    outs = tuple([wrap_new(r) for r in results])
     if uncast_record():
         edges, mask, nowhere = edges_of(operands)
         if mask:

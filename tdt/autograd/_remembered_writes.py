@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tdt._core.calls import TENSOR_TYPES
-from tdt._core.mode import state
+from tdt._core.mode import INFERENCE, state
 from tdt._kernels._threads import THREADS
 
 FEW = 1 << 15  # elements that are copied in less time than the write of some of them takes
@@ -33,10 +33,12 @@ def writes(  # noqa: C901
 
     def written(target: Any, args: tuple, kwargs: dict[str, Any], apart: bool) -> bool:  # noqa: C901  (one frame)
         record, kind = state.fast_record, target.__class__
-        if record is None or kind not in TENSOR_TYPES:
+        if record is None and (record := state.uncast_record) is not INFERENCE:
+            return False
+        if kind not in TENSOR_TYPES:
             return False
         a, storage = target._a, target._st
-        if a.__class__ is not ndarray or not a.flags.c_contiguous or storage.inference:
+        if a.__class__ is not ndarray or not a.flags.c_contiguous or (storage.inference and record is not INFERENCE):
             return False
         if a.size > FEW and not (apart and a.size < THREADS.elementwise):
             return False

@@ -118,6 +118,13 @@ IN_INFERENCE_MODE = [
     "F.layer_norm(x, (2,))", "F.embedding(i, x)", "F.gelu(x)", "lib.topk(x, 1).values", "x.clone().add_(1)",
     "lib.where(x > 0.3, x, 0.0)", "x.masked_fill(x > 0.3, 0)", "x.expand(2, 2, 2)", "x.to(lib.float64)",
     "F.conv1d(x[None], x[None])", "F.scaled_dot_product_attention(x, x, x)", "F.relu_(x * 1)",
+    "lib.zeros(3)", "lib.full((2,), 1.0)", "lib.linspace(0, 1, 5)", "x.nonzero()", "lib.nonzero(x, as_tuple=True)[1]", "x[i]",
+    "x[0] @ x[1]", "x.mv(x[0])", "x[0].dot(x[1])", "lib.addmm(x, x, x)", "lib.inner(x, x)", "lib.linalg.lu(x).L", "x.diff()",
+    "lib.linalg.cross(lib.cat((x, x[:1])), lib.cat((x[:1], x)), dim=0)", "lib.cdist(x, x)", "lib.diag(x)", "x.int()",
+    "F.batch_norm(x, x[0], x[1])", "F.group_norm(x[None], 2)", "F.normalize(x)", "F.avg_pool1d(x[None], 2)",
+    "F.max_pool1d(x[None], 2)", "F.conv1d(x[None], x[None], lib.ones(1))", "lib.trapezoid(x)", "lib.t_copy(x)",
+    "lib.slice_scatter(x, x[:1], 0, 0, 1)", "x.clone().triu_()", "x.clone().index_add_(0, i, x)", "lib.from_numpy(x.numpy())",
+    "lib.exp(x, out=lib.empty(2, 2))", "lib.sort(x, out=(lib.empty(2, 2), lib.empty(2, 2, dtype=lib.int64)))[1]",
 ]  # fmt: skip
 
 
@@ -146,6 +153,63 @@ def test_what_is_computed_in_inference_mode_is_marked_at_first_and_later(call):
         return found
 
     assert outcome(tdt) == outcome(torch)
+
+
+@pytest.mark.parametrize("call", [
+    "tdt.rand(3)", "tdt.randn(2, 2)", "tdt.randint(9, (4,))", "tdt.randperm(5)", "tdt.multinomial(x, 2)", "tdt.rand_like(x)",
+])  # fmt: skip
+def test_what_is_drawn_in_inference_mode_is_marked_and_has_the_usual_values(call):
+    names = {"tdt": tdt, "x": tdt.tensor([0.25, 0.5, 0.125])}
+    found = []
+    for mode in (tdt.no_grad, tdt.inference_mode):
+        tdt.manual_seed(3)
+        with mode():
+            drawn = [eval(call, names) for _ in range(CALLS)]
+        assert {x.is_inference() for x in drawn} == {mode is tdt.inference_mode}
+        found.append([x.tolist() for x in drawn])
+    assert found[0] == found[1]
+
+
+def test_short_ways_in_inference_mode_leave_other_modes_as_they_are():
+    w, target = tdt.ones(2, 2, requires_grad=True), tdt.zeros(2, 2)
+    with tdt.inference_mode():
+        for _ in range(CALLS):
+            with tdt.enable_grad():
+                assert not (w @ w).requires_grad
+            assert tdt.exp(target, out=target) is target  # a tensor from outside
+        inside = tdt.zeros(2, 2)
+        version = target._version
+        assert tdt.triu(inside, out=target) is target
+        assert target._version > version
+    assert not target.is_inference()
+    assert (w @ w).requires_grad
+    for _ in range(CALLS):
+        with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode"):
+            inside.triu_()
+        with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode"):
+            tdt.exp(target, out=inside)
+
+
+def calls_of_ops(monkeypatch: pytest.MonkeyPatch, call: Any) -> int:
+    """How many ops a call in inference mode runs by the general way, once it has been called before."""
+    counted = []
+    with tdt.inference_mode():
+        for _ in range(CALLS):
+            call()
+        monkeypatch.setattr(_dispatch, "_by_plan", lambda *args: counted.append(args) or by_plan(*args))
+        call()
+    return len(counted)
+
+
+by_plan = _dispatch._by_plan
+
+
+@pytest.mark.parametrize("kernels", [True, False])
+def test_indexing_in_inference_mode_takes_the_short_way(kernels, monkeypatch):
+    x, i = tdt.rand(4, 4), tdt.tensor([1, 2])
+    with tdt.backends.kernels(kernels):
+        for key in (i, x > 0.5, (i, i), (slice(None), i)):
+            assert calls_of_ops(monkeypatch, lambda key=key: x[key]) == 0
 
 
 FOLDS = ["sum", "mean", "prod", "amax", "amin", "logsumexp", "var", "all", "nansum", "count_nonzero", "norm"]

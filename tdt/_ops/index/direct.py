@@ -9,8 +9,8 @@ import numpy as np
 
 from tdt._core import dtype as _dtype
 from tdt._core.from_data import LARGE
-from tdt._core.mode import state, values_read
-from tdt._core.tensor import Tensor, wrap
+from tdt._core.mode import INFERENCE, state, values_read
+from tdt._core.tensor import Tensor, wrap_new
 from tdt._ops.shape.views import ALL_OF, WHOLE, decoded, slice_view
 from tdt.autograd._inplace import is_unrecorded
 
@@ -23,7 +23,9 @@ UNPLACED = _dtype.float8_e8m0fnu.np  # the type to whose elements at places PyTo
 def picked_by(x: Tensor, key: Tensor) -> Tensor | None:
     """x[key] for contiguous NumPy tensors and integers or a mask, where nothing is recorded; None for all others."""
     record = state.fast_record
-    if record is None or (record and (x._edge is not None or (x._view is not None and x._view.base._edge is not None))):
+    if record is None and (record := state.uncast_record) is not INFERENCE:
+        return None
+    if record and (x._edge is not None or (x._view is not None and x._view.base._edge is not None)):
         return None
     a, k = x._a, key._a
     if a.__class__ is not np.ndarray or k.__class__ is not np.ndarray or not a.flags.c_contiguous or not a.ndim:
@@ -32,7 +34,7 @@ def picked_by(x: Tensor, key: Tensor) -> Tensor | None:
         k.dtype == np.int64 or (k.dtype == np.bool_ and k.shape == a.shape[: k.ndim])
     ):
         try:
-            return wrap(a[k])
+            return wrap_new(a[k])
         except IndexError:  # of which `index` says more
             return None
     return None
@@ -41,7 +43,9 @@ def picked_by(x: Tensor, key: Tensor) -> Tensor | None:
 def picked_at(x: Tensor, key: tuple) -> Tensor | None:
     """x[key] for NumPy tensors, and keys with tensors that `_in_two_steps` takes, where nothing is recorded; else None."""
     record, a = state.fast_record, x._a
-    if record is None or (record and (x._edge is not None or (x._view is not None and x._view.base._edge is not None))):
+    if record is None and (record := state.uncast_record) is not INFERENCE:
+        return None
+    if record and (x._edge is not None or (x._view is not None and x._view.base._edge is not None)):
         return None
     if a.__class__ is not np.ndarray or (steps := _two_steps(a.shape, key)) is None:
         return None
@@ -55,7 +59,7 @@ def picked_at(x: Tensor, key: tuple) -> Tensor | None:
         picked = part[steps[1]]
     except IndexError:  # of which `index` says more
         return None
-    return wrap(picked if picked.flags.c_contiguous else np.ascontiguousarray(picked))
+    return wrap_new(picked if picked.flags.c_contiguous else np.ascontiguousarray(picked))
 
 
 def _descends(a: Any, key: tuple) -> bool:

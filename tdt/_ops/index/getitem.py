@@ -103,7 +103,7 @@ def _masked(x: Tensor, key: Tensor) -> Tensor | None:
         return None
     if mask.dtype != np.bool_ or mask.shape != x._a.shape[:ndim]:
         return None
-    if state.fast_record is not None and x._a.flags.c_contiguous and mask.flags.c_contiguous:
+    if state.handler is None and x._a.flags.c_contiguous and mask.flags.c_contiguous:
         return _index_mask(x, key)
     return _index(x, *[alias(places, None, key._st) for places in mask.nonzero()], dims=tuple(range(ndim)))
 

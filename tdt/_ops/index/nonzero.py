@@ -10,7 +10,7 @@ import numpy as np
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.methods import method
-from tdt._core.tensor import Tensor, wrap
+from tdt._core.tensor import Tensor, wrap, wrap_new
 from tdt._ops._common import store_into
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt.autograd._arrays import unrecorded
@@ -63,7 +63,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     tensor_argument("nonzero", input)
     if out is None and input._a.ndim and unrecorded(input) and input._a.dtype.isbuiltin == 1:
         columns = _columns(input._a)
-        return tuple([wrap(places) for places in columns]) if as_tuple else wrap(columns.T)
+        return tuple([wrap_new(places) for places in columns]) if as_tuple else wrap_new(columns.T)
     if out is not None:
         tensor_argument("nonzero", out, "out")
         if as_tuple:

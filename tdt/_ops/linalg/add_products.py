@@ -16,7 +16,7 @@ from tdt._core.dtype import FLOAT, FLOATING, SCALAR_NAMES
 from tdt._core.from_data import check_bits, held
 from tdt._core.methods import method
 from tdt._core.old_arguments import accepts_old_order
-from tdt._core.tensor import Tensor, wrap
+from tdt._core.tensor import Tensor, wrap_new
 from tdt._ops._common import C_NAMES, Number, store_into
 from tdt._ops.elementwise._factors import check_factor, check_range
 from tdt._ops.linalg.products import _matmul_flops, _matmul_shape, _same_type, bmm, matmul
@@ -171,7 +171,7 @@ def _short(name: str, input: Tensor, a: Tensor, b: Tensor, beta: float, alpha: f
         name in ONE_OP or input.ndim < 2 or input._a.flags.c_contiguous
     )  # else addr's result has the input's layout
     if in_order and unrecorded(input) and unrecorded(a) and unrecorded(b):
-        return wrap(SHORT[name](np, input._a, a._a, b._a, beta=beta, alpha=alpha))
+        return wrap_new(SHORT[name](np, input._a, a._a, b._a, beta=beta, alpha=alpha))
     if name not in ONE_OP:
         return None
     if beta == 1 == alpha:

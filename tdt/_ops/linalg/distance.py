@@ -14,7 +14,7 @@ from tdt import _kernels
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT, FLOATING, SCALAR_NAMES, float32, float64, promote_types
-from tdt._core.tensor import Tensor, wrap
+from tdt._core.tensor import Tensor, wrap, wrap_new
 from tdt._kernels import chosen, float_rows, kernel
 from tdt._kernels._threads import THREADS
 from tdt._ops._common import store_into, wrap_dim
@@ -321,7 +321,7 @@ _cdist.fast_vjp("y")(lambda g, x, y, out, p: _fast_cdist_gradient(g.swapaxes(-2,
 def _euclidean(x1: Tensor, x2: Tensor) -> Tensor:
     """The distances between rows from one product: |a - b|² = |a|² + |b|² - 2 a·b."""
     if x1.ndim == 2 == x2.ndim and unrecorded(x1) and unrecorded(x2) and _are_small(x1._a, x2._a):
-        return wrap(_euclidean_of_arrays(x1._a, x2._a))
+        return wrap_new(_euclidean_of_arrays(x1._a, x2._a))
     (a, b), ones = [(x * x).sum(-1, keepdim=True) for x in (x1, x2)], [x.new_ones((*x.shape[:-1], 1)) for x in (x1, x2)]
     squares = cat((x1 * -2, a, ones[0]), -1) @ cat((x2, ones[1], b), -1).transpose(-2, -1)
     nothing = squares <= 0

@@ -12,7 +12,7 @@ from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import LAPACK
 from tdt._core.return_types import return_type
-from tdt._core.tensor import Tensor, wrap
+from tdt._core.tensor import Tensor, wrap_new
 from tdt._ops._common import with_out
 from tdt._ops.index.pick import take_along_dim
 from tdt._ops.linalg import _lapack
@@ -216,7 +216,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> linalg_lu:
     _check_lu("linalg.lu", A, pivot)
     if A._a.ndim == 2 and A._a.size and on_arrays(A):
         LU, pivots, _ = _lu_factor.forward(np, A._a)
-        return return_type("linalg_lu", ("P", "L", "U"))(*map(wrap, _unpacked(LU, pivots)))
+        return return_type("linalg_lu", ("P", "L", "U"))(*map(wrap_new, _unpacked(LU, pivots)))
     LU, pivots, _ = _lu_factor(A)
     return return_type("linalg_lu", ("P", "L", "U"))(*_unpack(LU, pivots))
 
@@ -313,7 +313,7 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
     if not adjoint and LU._a.ndim == B._a.ndim == 2 and B._a.size and on_arrays(B) and unrecorded(LU):
         if unrecorded(pivots):
             lu, rows = LU._a, B._a[_order(pivots._a, len(LU._a))]
-            return wrap(trsm(lu, trsm(lu, rows, upper=False, unitriangular=True), upper=True, unitriangular=False))
+            return wrap_new(trsm(lu, trsm(lu, rows, upper=False, unitriangular=True), upper=True, unitriangular=False))
     perm = _permutation(pivots, rows=LU.shape[-1])
     if adjoint:
         X = _solve_triangular(LU.mH, B, upper=False)

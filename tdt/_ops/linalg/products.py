@@ -15,7 +15,7 @@ from tdt._core.calls import front
 from tdt._core.dtype import ALL, NUMBERS, SCALAR_NAMES, check_category
 from tdt._core.methods import function_alias, method
 from tdt._core.mode import state
-from tdt._core.tensor import Tensor, wrap
+from tdt._core.tensor import Tensor, wrap_new
 from tdt._ops._common import check_out_dtype, store_into, wrap_dim
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.reduce.reductions import sum_name
@@ -149,7 +149,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     if out is None and unrecorded(input) and unrecorded(other):
         found = _kernels.matrix_product(x, y)
         if found is not None:
-            return wrap(found)
+            return wrap_new(found)
     if out is not None and (_wrote(out, input, other) or copy_into(out, matmul, (input, other), {}) is not None):
         return out
     if x.dtype != y.dtype or not x.ndim or not y.ndim or x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
@@ -170,12 +170,12 @@ def _of_ranks(left: int, right: int, input: Any, other: Any) -> Tensor | None:
     """The product of tensors with these numbers of dimensions, if sizes and types fit and no handler takes ops; else None."""
     try:
         a, b = input._a, other._a
-        if a.ndim != left or b.ndim != right or a.dtype is not b.dtype or state.fast_record is None:
+        if a.ndim != left or b.ndim != right or a.dtype is not b.dtype or state.handler is not None:
             return None
         if _matmul.layouts and (found := repeated(_matmul, (input, other), {})[0]) is not None:
             return found
         if unrecorded(input) and unrecorded(other) and (found := _kernels.matrix_product(a, b)) is not None:
-            return wrap(found)
+            return wrap_new(found)
         sizes, others = a.shape, b.shape
     except AttributeError:
         return None
@@ -188,7 +188,7 @@ def _wrote(out: Any, input: Any, other: Any, left: int = -1, right: int = -1) ->
     """Whether the product of small tensors, with these numbers of dimensions (-1: any), is now in `out`; else nothing is done."""
     try:
         a, b = input._a, other._a
-        if (left >= 0 and (a.ndim != left or b.ndim != right)) or state.fast_record is None:
+        if (left >= 0 and (a.ndim != left or b.ndim != right)) or state.handler is not None:
             return False
         if not (unrecorded(input) and unrecorded(other) and takes_result(out, input, other)):
             return False
@@ -570,7 +570,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor |
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[d]} and {other.shape[d]}"
         )
     if out is None and on_arrays(input, other) and input._a.shape == other._a.shape:
-        return wrap(_cross_of_arrays(input._a, other._a, d))
+        return wrap_new(_cross_of_arrays(input._a, other._a, d))
     result = input.roll(-1, d) * other.roll(-2, d) - input.roll(-2, d) * other.roll(-1, d)
     return result if out is None else store_into(out, result, exact=True)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tdt._core.mode import state
-from tdt._core.tensor import Tensor, wrap
+from tdt._core.tensor import Tensor, wrap_new
 from tdt._kernels import LOWER, UFUNCS, ByShape, enabled
 from tdt._ops._common import at_once
 from tdt.autograd._record import record_results
@@ -45,7 +45,7 @@ class CheckedCalls:
         x, w = input._a, weight._a
         if groups.__class__ is not int or x.ndim != nd + 2:
             return None
-        if state.fast_record is None or not at_once(input, weight, bias):  # autocast casts the operands
+        if state.handler is not None or not at_once(input, weight, bias):  # autocast casts the operands
             return None
         for size in sizes:
             if size.__class__ is not int and (size.__class__ is not tuple or not INTS.issuperset(map(type, size))):
@@ -60,8 +60,8 @@ class CheckedCalls:
         compute, attributes = found
         arrays = input._a, weight._a, None if bias is None else bias._a
         result = compute(*arrays)
-        if not state.fast_record:
-            return wrap(result)
+        if not state.fast_record:  # nor in inference mode
+            return wrap_new(result)
         return record_results(op, (input, weight, bias), arrays, attributes, (result,))[0]
 
     def add(

@@ -90,7 +90,7 @@ def plain_windows(nd: int, input: Any, kernel: Any, stride: Any, padding: Any, d
                   ceil_mode: bool) -> dict[str, Any] | None:  # fmt: skip
     """The attributes of a pooling of a batch by `record_results`; None where arguments have to be checked first."""
     try:
-        if not at_once(input) or input._a.ndim != nd + 2 or (nd == 3 and state.fast_record is None):
+        if not at_once(input) or input._a.ndim != nd + 2 or (nd == 3 and state.handler is not None):
             return None
         return _windows(nd, input._a.shape, kernel, stride, padding, dilation, ceil_mode)
     except (AttributeError, TypeError):  # no tensor, or lists

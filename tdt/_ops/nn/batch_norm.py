@@ -16,7 +16,7 @@ from tdt._backend.waiting import repeatable
 from tdt._core.dtype import FLOATING, bfloat16, check_category, float16, float32
 from tdt._core.errors import constant
 from tdt._core.mode import no_grad, state, uncast_record
-from tdt._core.tensor import Tensor, wrap
+from tdt._core.tensor import Tensor, wrap_new
 from tdt._kernels import (
     LOWER,
     chosen,
@@ -348,7 +348,7 @@ def _evaluated(input: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, 
     ):
         return None
     fast = chosen(_batch_norm_eval.kernels, np, x, m, v, w, b)
-    return fast and wrap(fast(x, m, v, w, b, eps=eps))
+    return fast and wrap_new(fast(x, m, v, w, b, eps=eps))
 
 
 def _values_of_a_channel(shape: tuple[int, ...]) -> int:

@@ -450,7 +450,7 @@ def _conv_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | N
     for value, what in ((input, "input"), (weight, "weight")):
         if not isinstance(value, Tensor):
             raise TypeError(f"{name}(): argument '{what}' must be Tensor, not {type(value).__name__}")
-    if state.fast_record is None:
+    if state.handler is not None:
         function = functools.partial(
             _conv_nd, name, nd, stride=stride, padding=padding, dilation=dilation, groups=groups
         )

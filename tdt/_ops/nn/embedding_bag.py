@@ -10,7 +10,7 @@ import numpy as np
 
 from tdt import _backend, _kernels
 from tdt._core.dtype import SCALAR_NAMES, bfloat16, float16, float32, float64, int32, int64, promote_types
-from tdt._core.tensor import Tensor, wrap
+from tdt._core.tensor import Tensor, wrap, wrap_new
 from tdt._ops.nn.embedding import _embedding, check_type, embedding_grad
 from tdt.autograd._arrays import unrecorded
 from tdt.autograd._node_names import node_name
@@ -107,7 +107,7 @@ def plain_bags(
     out = _kernels.bags(weight._a, at, first, last)
     if mean and out is not None:
         np.divide(out, np.maximum(last - first, 1).astype(out.dtype)[..., None], out)
-    return None if out is None else wrap(out)
+    return None if out is None else wrap_new(out)
 
 
 _START = np.zeros((), np.int64)

@@ -11,7 +11,7 @@ from tdt import _backend
 from tdt._backend.waiting import repeatable
 from tdt._core.dtype import FLOATING, float32, float64
 from tdt._core.mode import no_grad
-from tdt._core.tensor import Tensor, alias
+from tdt._core.tensor import Tensor, wrap_new
 from tdt._kernels import (
     LOWER,
     cached_groups,
@@ -189,7 +189,7 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
             how = {"groups": num_groups, "eps": eps}
             results = _PLANES.function(*arrays, **how)
             if alone:
-                return alias(results[0], None)
+                return wrap_new(results[0])
             return record_results(_group_norm, (input, weight, bias), arrays, how, results)[0]
     return per_group(input, num_groups, weight, bias, eps)[0]
 

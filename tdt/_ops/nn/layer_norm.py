@@ -9,7 +9,7 @@ from typing import Any
 from tdt import _backend
 from tdt._backend.waiting import repeatable
 from tdt._core.dtype import FLOATING, check_category, finfo, float32
-from tdt._core.tensor import Tensor, alias
+from tdt._core.tensor import Tensor, wrap_new
 from tdt._kernels import LOWER, astype, chosen, float_layer, gpu_floats, gpu_kernel, kernel, narrow, widen
 from tdt._ops._common import at_once, unrecorded
 from tdt._ops.nn.batch_norm import HALF, check_dtypes, plain_with_float32, prepared_gradients, required
@@ -165,7 +165,7 @@ def _at_once(input: Tensor, weight: Tensor | None, bias: Tensor | None, **how: A
     if not at_once(input, weight, bias) or not _RESULT.when(arrays, {}):
         return None
     if unrecorded(input, weight, bias):
-        return alias(_RESULT.function(*arrays, **how), None)
+        return wrap_new(_RESULT.function(*arrays, **how))
     if arrays[0].dtype != float32.np:
         return None
     return record_results(_layer_norm, (input, weight, bias), arrays, how, _ROWS.function(*arrays, **how))[0]

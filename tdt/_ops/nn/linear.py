@@ -9,7 +9,7 @@ from tdt import _kernels
 from tdt._backend.waiting import repeatable
 from tdt._core.dtype import NUMBERS, SCALAR_NAMES, bfloat16, float32
 from tdt._core.mode import state
-from tdt._core.tensor import Tensor, wrap
+from tdt._core.tensor import Tensor, wrap_new
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.elementwise.arithmetic import add
 from tdt.autograd._autocast import autocast, called_below_autocast, cast_operands, casts_on
@@ -113,7 +113,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         result, _ = repeated(_linear, (input, weight, bias), {})
         if result is not None:
             return result
-    if state.fast_record is None and out is None:
+    if state.handler is not None and out is None:
         result = called_below_autocast(linear, _linear, input, weight, bias)
         if result is not None:
             return result
@@ -127,11 +127,11 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     except (AttributeError, IndexError):
         fits = False
     if (
-        fits and out is None and w.ndim == 2 and state.fast_record is False
+        fits and out is None and w.ndim == 2 and state.handler is None and not state.fast_record
     ):  # nothing is recorded: matrices need no call of the op
         found = _kernels.matrix_product(_rows(x, w), w.T, None if bias is None else bias._a)
         if found is not None:
-            return wrap(found if x.ndim == 2 else found.reshape(_shape(x.shape, w.shape, bias)))
+            return wrap_new(found if x.ndim == 2 else found.reshape(_shape(x.shape, w.shape, bias)))
     if not fits or w.ndim > 2:
         input, weight, bias = cast_operands(_linear, input, weight, bias)
         bias = _explain(input, weight, bias)

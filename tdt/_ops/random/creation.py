@@ -21,7 +21,7 @@ from tdt._core.layout import layout as Layout
 from tdt._core.memory_format import memory_format as MemoryFormat
 from tdt._core.methods import method
 from tdt._core.mode import no_grad, state, values_read
-from tdt._core.tensor import Tensor, wrap
+from tdt._core.tensor import Tensor, wrap, wrap_new
 from tdt._ops._common import Device, Ints
 from tdt._ops.random._ranges import fits, last_of
 from tdt._ops.random.fill import FILLS, bernoulli_, check, normal_, random_, uniform_
@@ -50,11 +50,11 @@ def _random_tensor(
                 f"dtype {SCALAR_NAMES[dtype]} does not match dtype of out parameter ({SCALAR_NAMES[out.dtype]})"
             )
         dtype, device = out.dtype, out.device
-    if out is generator is device is None and not requires_grad and state.fast_record is not None:
+    if out is generator is device is None and not requires_grad and state.handler is None:
         kind = _dtype.get_default_dtype() if dtype is None else dtype
         if (fits(kind, *numbers) if how == "integers" else kind in DRAWN) and as_device(None) is CPU:
             array = np.empty(shape, kind.np)
-            return wrap(FILLS[how](_random.default_generator, shape, kind.np, *(numbers or STANDARD), out=array))
+            return wrap_new(FILLS[how](_random.default_generator, shape, kind.np, *(numbers or STANDARD), out=array))
     fill = METHODS[how]
     if out is not None and out._a.shape == shape and not out.requires_grad:  # in the order of its memory
         return fill(out, *numbers, generator=generator)
@@ -261,8 +261,8 @@ def randperm(
     tensor([4, 0, 1, 3, 2])
     """
     if dtype is out is generator is device is None and not requires_grad and n.__class__ is int and n > 0:
-        if state.fast_record is not None and as_device(None) is CPU:
-            return wrap(_random.permutation(_random.default_generator, n))
+        if state.handler is None and as_device(None) is CPU:
+            return wrap_new(_random.permutation(_random.default_generator, n))
     shape = _shape_of((n,))
     kind = out.dtype if out is not None else _dtype.int64 if dtype is None else dtype
     if kind.category not in (_dtype.INT, _dtype.FLOAT):
@@ -395,16 +395,10 @@ def multinomial(
     >>> tdt.multinomial(tdt.tensor([0.0, 3.0, 0.0]), 2, replacement=True)
     tensor([1, 1])
     """
-    if (
-        out is None
-        and state.fast_record is not None
-        and num_samples.__class__ is int
-        and num_samples > 0
-        and is_plain(input)
-    ):
+    if out is None and state.handler is None and num_samples.__class__ is int and num_samples > 0 and is_plain(input):
         a = input._a
         if 1 <= a.ndim <= 2 and a.dtype.char in "fd" and a.shape[-1] <= 1 << 24:
-            return wrap(_random.multinomial(generator_for(generator, CPU), a, num_samples, replacement))
+            return wrap_new(_random.multinomial(generator_for(generator, CPU), a, num_samples, replacement))
     check(input.ndim in (1, 2), f"prob_dist must be 1 or 2 dim, got {input.ndim}")
     if input.dtype.category != _dtype.FLOAT:
         raise RuntimeError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tdt._core import dtype as _dtype
 from tdt._core.memory_format import memory_format, preserve_format
 from tdt._core.methods import method
-from tdt._core.tensor import Tensor, wrap
+from tdt._core.tensor import Tensor, wrap_new
 from tdt._kernels import LOWER, astype
 from tdt._ops.shape.memory import to
 from tdt.autograd._arrays import unrecorded
@@ -25,9 +25,9 @@ def _converted(x: Tensor, dtype: _dtype.dtype, layout: memory_format) -> Tensor:
         a, kind = x._a, dtype.np
         if a.dtype is not kind and a.flags.c_contiguous:
             if (a.dtype, kind) in BY_NUMPY_ALONE:
-                return wrap(a.astype(kind))
+                return wrap_new(a.astype(kind))
             if (a.dtype, kind) in HALVED:
-                return wrap(astype(a, kind))
+                return wrap_new(astype(a, kind))
     return converted(x, dtype) if layout is preserve_format else to(x, dtype, memory_format=layout)
 
 

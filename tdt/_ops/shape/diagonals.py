@@ -14,7 +14,7 @@ from tdt import _backend, _kernels
 from tdt._core.calls import front, integer
 from tdt._core.dtype import FLOAT8S, bfloat16, float16, float32, float64, get_default_dtype, int32, int64, uint8
 from tdt._core.methods import method
-from tdt._core.tensor import Tensor, wrap
+from tdt._core.tensor import Tensor, wrap, wrap_new
 from tdt._kernels._threads import PARALLEL
 from tdt._ops._common import store_into, wrap_dim
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
@@ -210,7 +210,7 @@ def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
     if ndim not in (1, 2):
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {ndim}D")
     if ndim == 2 and out is None and diagonal.__class__ is int and unrecorded(input):
-        return wrap(input._a.diagonal(diagonal).copy())
+        return wrap_new(input._a.diagonal(diagonal).copy())
     result = diag_embed(input, diagonal) if input.ndim == 1 else input.diagonal(diagonal).clone()
     return result if out is None else store_into(out, result, exact=True)
 

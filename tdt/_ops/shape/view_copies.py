@@ -8,7 +8,7 @@ from tdt._core.calls import as_shape, front
 from tdt._core.dtype import dtype as Dtype
 from tdt._core.memory_format import contiguous_format
 from tdt._core.methods import method
-from tdt._core.tensor import Tensor, wrap
+from tdt._core.tensor import Tensor, wrap_new
 from tdt._kernels import contiguous_copy
 from tdt._ops._common import Dims, store_into
 from tdt._ops.elementwise import view_as_complex, view_as_real
@@ -26,7 +26,7 @@ __all__ = [
 def _copy(view: Tensor, out: Tensor | None) -> Tensor:
     """A contiguous copy of a view, or `out` with its elements."""
     if out is None and unrecorded(view):
-        return wrap(contiguous_copy(view._a))
+        return wrap_new(contiguous_copy(view._a))
     copy = view.clone(memory_format=contiguous_format)
     return copy if out is None else store_into(out, copy, exact=True)
 

@@ -11,7 +11,7 @@ import numpy as np
 from tdt._backend import overlaps_itself
 from tdt._core.calls import front
 from tdt._core.methods import method
-from tdt._core.tensor import Tensor, wrap
+from tdt._core.tensor import Tensor, wrap_new
 from tdt._ops._common import store_into
 from tdt._ops.shape.diagonals import diagonal
 from tdt._ops.shape.memory import clone, copy_
@@ -126,7 +126,7 @@ def slice_scatter(
         spec = slice_spec(input, dim, start, end, step)
         if a[decoded(spec)].shape == src._a.shape:
             if unrecorded(input) and unrecorded(src):
-                return wrap(_slice_scatter.forward(np, a, src._a, spec=spec))
+                return wrap_new(_slice_scatter.forward(np, a, src._a, spec=spec))
             return _slice_scatter(input, src, spec=spec)
     copied = _clone(input)
     result = _placed("slice_scatter", copied, slice_along(copied, dim, start, end, step), src)
