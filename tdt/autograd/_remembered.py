@@ -113,16 +113,16 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
                     call = calls.get(types := tuple(key))
                     if call is None and len(calls) < MOST_SAVED and counts.often((recorded, types)):
                         values = (*args, *kwargs.values())
-                        if not _repeats(values):
+                        if not (repeats := _repeats(values)) or not recorded:
+                            if repeats:  # a call of other tensors of these arrays is remembered instead
+                                values = tuple([wrap(x._a) if isinstance(x, Tensor) else x for x in values])
+                            named = dict(zip(kwargs, values[len(args) :], strict=True))
                             with Watch() as watch:
-                                result = function(*args, **kwargs)
+                                result = function(*values[: len(args)], **named)
                             first = result[0] if whole else result
-                            calls[types] = watch.call(first, values, by_shape, recorded, whole) or False
-                            return result
-                        if not recorded:  # a call of other tensors of these arrays is remembered instead
-                            apart = [wrap(x._a) if isinstance(x, Tensor) else x for x in values]
-                            called(*apart[: len(args)], **dict(zip(kwargs, apart[len(args) :], strict=True)))
-                            call = calls.get(types)
+                            call = calls[types] = watch.call(first, values, by_shape, recorded, whole) or False
+                            if call or not repeats:
+                                return result
                     if call and not (call.draws and recorded and _has_view(args)):
                         numbers = call.numbers
                         try:
