@@ -203,3 +203,12 @@ def test_einsum_lies_as_pytorchs(equation):
     ours, theirs = (lib.einsum(equation, *map(lib.from_numpy, arrays)) for lib in (tdt, torch))
     np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-12)
     assert ours.stride() == theirs.stride()
+
+
+@pytest.mark.parametrize("shape", [(1,), (2, 1), (1, 1)])
+def test_places_of_one_element_have_no_negative_strides(shape):
+    x = np.arange(float(np.prod(shape))).reshape(shape)
+    for ours, theirs in zip(
+        *([t.topk(1).indices, t.argsort(-1, True)] for t in (tdt.from_numpy(x), torch.from_numpy(x))), strict=True
+    ):
+        assert ours.stride() == theirs.stride()

@@ -35,7 +35,7 @@ def _argsort(xp: ModuleType, x: Any, dim: int, descending: bool) -> Any:
     order = xp.argsort(
         xp.flip(x, dim), axis=dim, kind="stable"
     )  # of the reverse, so that equal elements keep their order
-    return xp.ascontiguousarray(xp.flip(x.shape[dim] - 1 - order, dim))
+    return xp.flip(x.shape[dim] - 1 - order, dim).copy()
 
 
 @op(dtypes=REAL, outputs=("values", "indices"), nondiff=("indices",))
