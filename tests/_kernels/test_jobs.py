@@ -173,6 +173,7 @@ def test_folds_have_the_same_bits_for_all_numbers_of_threads(name, n):
         lambda x: x.mean(), lambda x: x.cumsum(1), lambda x: x.argmax(1), lambda x: x.topk(3, 1).values,
         lambda x: x.norm(dim=1), lambda x: x * x[0], lambda x: x * x[:, :1], lambda x: x + x.T.contiguous().T,
         lambda x: tdt.nn.functional.layer_norm(x, x.shape[1:]), lambda x: tdt.nn.functional.mse_loss(x, x * 2),
+        lambda x: tdt.nn.functional.huber_loss(x, x * 2), lambda x: tdt.nn.functional.l1_loss(x, x * 2, reduction="sum"),
         lambda x: tdt.nn.functional.group_norm(x[:, :64].reshape(-1, 8, 8), 4), lambda x: x.gather(1, (x > 0).long()),
         lambda x: tdt.nn.functional.adaptive_avg_pool2d(x[:, :64].reshape(1, -1, 8, 8), 1),
     ],

@@ -52,7 +52,7 @@ def _huber_loss(xp, x, y, *, delta, reduction):
     return reduced_loss(xp, _loss, _huber, x, y, reduction, delta=delta)
 
 
-@prepares(_huber_loss.forward)
+@prepares(_huber_loss.forward, large=True)
 def _(x, y, *, delta, reduction, recorded):
     return prepared_loss(_huber, x, y, reduction, delta=delta)
 

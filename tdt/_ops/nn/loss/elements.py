@@ -97,7 +97,7 @@ def _loss(
     for operand, (rule, slope) in rules.items():
         _add_rule(loss, operand, rule, slope)
 
-    @prepares(loss.forward)
+    @prepares(loss.forward, large=True)
     def _(x: Any, y: Any, *, reduction: str, recorded: bool) -> Callable[..., Any] | None:
         return prepared_loss(compute, x, y, reduction)
 
@@ -139,7 +139,7 @@ def prepared_loss(compute: Any, x: Any, y: Any, reduction: str, **attributes: An
     found = compute.ufunc_for((x, y), attributes)
     shape = check_broadcast(x.shape, y.shape)
     count = math.prod(shape)
-    if found is None or x.dtype.char not in "fd" or not 0 < count < min(PIECE, THREADS.rows):
+    if found is None or x.dtype.char not in "fd" or not 0 < count < PIECE:
         return None
     each = _with_numbers(found)
     if reduction == "none":
