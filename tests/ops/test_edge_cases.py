@@ -5,6 +5,7 @@ import math
 import pytest
 
 import tdt
+from tdt._kernels import FEW_CALLS
 from tests.helpers import require_torch
 
 torch = require_torch()
@@ -40,6 +41,8 @@ OF_EVERY_DTYPE = """
 
 OF_NOTHING = """
     t.tensor([]).argmax(); t.tensor([]).argmin(); t.tensor([]).argmax(0); t.tensor([]).max(); t.tensor([]).amax()
+    t.arange(0) // 0; t.arange(0) % t.tensor(0); t.arange(0).fmod(t.tensor([0])); t.arange(0).div(0, rounding_mode="trunc")
+    t.arange(0).floor_divide_(0); 1 // t.arange(0); t.arange(1) // t.zeros(0, 1).long()
     t.linalg.norm(t.empty(0, 0), float("inf")); t.linalg.norm(t.empty(0, 0).half(), float("inf")); t.linalg.norm(t.empty(3, 0), 1)
     t.linalg.norm(t.empty(0, 3), 1); t.linalg.norm(t.empty(0, 3), 2); t.linalg.norm(t.empty(2, 0, 0), 2, (1, 2), True)
     t.linalg.norm(t.empty(0, 0), -1); t.linalg.norm(t.empty(0, 0), "nuc"); t.norm(t.empty(0, 0))
@@ -139,6 +142,15 @@ OF_ALL = OF_NOTHING, OF_OTHER_LAYOUTS, OF_BIASES, OF_REPEATS, OF_INDICES, OF_WRO
 @pytest.mark.parametrize("code", [c for text in OF_ALL for c in calls(text)])
 def test_results_of_empty_expanded_and_transposed_tensors_biases_repeats_and_indices_are_pytorchs(code):
     assert_the_same(code)
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+@pytest.mark.parametrize("dim", [(), (0,), [], [1], 1.0, True])
+def test_places_along_what_is_no_dimension_are_refused_in_every_call(name, dim):
+    for x in (tdt.ones(3, 4), tdt.tensor(1.0)):
+        for _ in range(FEW_CALLS + 3):
+            with pytest.raises(TypeError, match="must be int"):
+                getattr(x, name)(dim)
 
 
 def test_batch_norm_of_an_empty_batch_leaves_the_running_statistics_alone():

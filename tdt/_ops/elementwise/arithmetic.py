@@ -160,10 +160,10 @@ _div.fast_vjp("y")(takes_numbers(lambda g, x, y: -g * ((x / y) / y).conjugate())
 
 
 def _refuse_zero(x: Any, y: Any) -> bool:
-    """Whether the operands are integers; RuntimeError for integers divided by zero."""
+    """Whether the operands are integers; RuntimeError for integers divided by zero, unless there are none."""
     dtype: Any = getattr(x, "dtype", getattr(y, "dtype", None))
     integers = dtype.kind in "iub"
-    if integers and (y == 0 if isinstance(y, (int, float)) else (y == 0).any()):
+    if integers and (y == 0 if isinstance(y, (int, float)) else (y == 0).any()) and getattr(x, "size", 1):
         raise RuntimeError("ZeroDivisionError")
     return integers
 

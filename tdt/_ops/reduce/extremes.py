@@ -200,6 +200,15 @@ def _place_path(op: Op) -> FastPath:
 _short_argmax, _short_argmin = _place_path(_argmax), _place_path(_argmin)
 
 
+def _place(op: Op, input: Tensor, dim: Any, keepdim: bool, out: Tensor | None) -> Tensor:
+    """`argmax` or `argmin`."""
+    ndim = tensor_argument(op.name, input).ndim
+    dim = None if dim is None else wrap_dim(dim, ndim)
+    refuse_empty(op.name, input, None if dim is None or not ndim else (dim,), IndexError)
+    refuse_out(out, _dtype.int64)
+    return finish(op, out, input, dim=dim if ndim else None, keepdim=keepdim and (dim is not None or not ndim))
+
+
 @method()
 @takes(lambda dim=None, keepdim=False: (_short_argmax, dim, keepdim))
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -216,11 +225,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
     >>> tdt.argmax(tdt.tensor([1, 5, 3]))
     tensor(1)
     """
-    dims = wrap_dims(dim, tensor_argument("argmax", input).ndim)
-    refuse_empty("argmax", input, dims, IndexError)
-    refuse_out(out, _dtype.int64)
-    keepdim = keepdim and (dim is not None or input.ndim == 0)
-    return finish(_argmax, out, input, dim=None if dims is None else dims[0], keepdim=keepdim)
+    return _place(_argmax, input, dim, keepdim, out)
 
 
 @method()
@@ -239,8 +244,4 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
     >>> tdt.argmin(tdt.tensor([1, 5, 3]))
     tensor(0)
     """
-    dims = wrap_dims(dim, tensor_argument("argmin", input).ndim)
-    refuse_empty("argmin", input, dims, IndexError)
-    refuse_out(out, _dtype.int64)
-    keepdim = keepdim and (dim is not None or input.ndim == 0)
-    return finish(_argmin, out, input, dim=None if dims is None else dims[0], keepdim=keepdim)
+    return _place(_argmin, input, dim, keepdim, out)
