@@ -83,8 +83,8 @@ def array_of(data: Any, dtype: Dtype | None, where: device | None) -> Any:
     if isinstance(data, (np.ndarray, np.generic)):
         source = np.asarray(data)
         kind = dtype.np if dtype else _dtype.of(source.dtype).np
-        is_float8 = kind in KINDS or source.dtype in KINDS
-        array = np.ascontiguousarray(astype(source, kind)) if is_float8 else np.array(source, dtype=kind, order="C")
+        converts = kind in KINDS or source.dtype in KINDS or (kind == np.float16 and source.dtype == np.float64)
+        array = np.ascontiguousarray(astype(source, kind)) if converts else np.array(source, dtype=kind, order="C")
         return _backend.to_device(array, as_device(where))
     kinds = {data.__class__} if data.__class__ in _NUMBERS else _kinds(data)
     if dtype is None:
@@ -105,7 +105,7 @@ def _kinds(data: Any) -> set[type]:
 
 
 def _from_numbers(data: Any, dtype: Dtype) -> np.ndarray:
-    if dtype in _dtype.FLOAT8:
+    if dtype in _dtype.FLOAT8 or dtype is _dtype.float16:
         return astype(_from_numbers(data, _dtype.float64), dtype.np)
     try:
         if dtype.category == _dtype.BOOL:

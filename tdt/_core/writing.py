@@ -11,6 +11,7 @@ from tdt import _backend
 from tdt._core.dtype import SCALAR_NAMES, can_cast
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor
+from tdt._kernels import astype
 
 SHARED = (
     "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. "
@@ -94,5 +95,10 @@ def store(t: Tensor, r: Tensor) -> None:
             t._a = _backend.namespace(t._a).empty_like(r._a, dtype=t._a.dtype)
     check_memory(t)
     with _backend.on_gpu_of(t._a):
-        t._a[...] = r._a
+        t._a[...] = rounded_twice(r._a, t._a.dtype)
     t._st.bump_version()
+
+
+def rounded_twice(a: Any, dtype: Any) -> Any:
+    """An array of float64 that is to be stored as float16: as PyTorch, rounded to float32 first. Others as they are."""
+    return astype(a, dtype) if dtype == np.float16 and a.dtype == np.float64 else a

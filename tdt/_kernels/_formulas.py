@@ -39,7 +39,9 @@ def narrow(results: Any, low: Any) -> Any:
 
 
 def astype(x: Any, dtype: Any) -> Any:
-    """`x.astype(dtype)`, by vector instructions to and from float16 and bfloat16."""
+    """`x.astype(dtype)`, by vector instructions to and from float16 and bfloat16; float64 is rounded to float32 first."""
+    if x.dtype == FLOAT64 and dtype in LOWER:
+        return astype(x.astype(FLOAT32), dtype)
     if SWITCHES.kernels and x.__class__ is np.ndarray:
         run = CONVERSIONS.get((x.dtype, dtype), False)
         if run is None:
@@ -51,7 +53,7 @@ def astype(x: Any, dtype: Any) -> Any:
             return result if result.__class__ is np.ndarray else np.asarray(result)
         if x.dtype in LOWER and dtype != x.dtype:  # NumPy converts half precision element by element; float32 holds it
             return np.asarray(astype(x, FLOAT32).astype(dtype))
-        if (dtype in LOWER and x.dtype.kind in "biu") or (dtype == BFLOAT16 and x.dtype == FLOAT64):  # through float32
+        if dtype in LOWER and x.dtype.kind in "biu":  # through float32
             return astype(np.asarray(x.astype(FLOAT32)), dtype)
     elif x.__class__ is not np.ndarray:
         launch_waiting()

@@ -14,7 +14,7 @@ from tdt._core.from_data import BITS
 from tdt._core.mode import INFERENCE, computed, state
 from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import LEAF, Storage, Tensor, alias
-from tdt._core.writing import check_cast, check_memory, check_overlap, store
+from tdt._core.writing import check_cast, check_memory, check_overlap, rounded_twice, store
 from tdt._kernels import LARGE_ARITHMETIC
 from tdt._kernels._threads import THREADS
 from tdt.autograd._dispatch import apply, converted, number_key, ufunc_of
@@ -285,7 +285,8 @@ def write_result(x: Tensor, result: Tensor) -> None:
     a, r = x._a, result._a
     if r is not a:
         check_fits(x, result)
-        a[...] = r.dense() if r.__class__ is SparseCOO is not a.__class__ else r
+        r = r.dense() if r.__class__ is SparseCOO is not a.__class__ else r
+        a[...] = rounded_twice(r, a.dtype)
 
 
 def check_promotion(target: Tensor, operands: tuple) -> None:

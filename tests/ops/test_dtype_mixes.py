@@ -176,3 +176,30 @@ def test_numbers_and_parts_of_tensors_with_integers_are_pytorchs():
         for ours, theirs in zip(call(tdt), call(require_torch()), strict=True):
             assert str(ours.dtype).partition(".")[2] == str(theirs.dtype).partition(".")[2]
             np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+
+ABOVE_A_TIE = (
+    1 + 2.0**-11 + 2.0**-40
+)  # 1 in float16 by way of float32, as in PyTorch, but nearer to the number after it
+
+
+def _stored_as_float16(lib: Any, n: int) -> list[Any]:
+    wide = lib.full((n,), ABOVE_A_TIE, dtype=lib.float64)
+    filled, parts, rows = (lib.zeros(*shape, dtype=lib.float16) for shape in ((n,), (n,), (2, n)))
+    filled.copy_(wide)
+    parts[2:4] = wide[2:4]
+    rows[0] = wide
+    out = lib.add(wide, 0 * wide, out=lib.zeros(n, dtype=lib.float16))
+    return [
+        wide.half(), wide[0].half(), lib.tensor([ABOVE_A_TIE] * n, dtype=lib.float16), filled, parts, rows, out,
+        lib.tensor(np.full(n, ABOVE_A_TIE), dtype=lib.float16), lib.zeros(n, dtype=lib.float16).fill_(ABOVE_A_TIE),
+        lib.full((n,), ABOVE_A_TIE, dtype=lib.float16), lib.zeros(n, dtype=lib.float16).add_(wide),
+        lib.tensor([1e300, float("nan"), -7e4, 1e-300], dtype=lib.float64).half(),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [5, 40_000])
+def test_float64_is_rounded_to_float32_before_float16(n):
+    torch = require_torch()
+    for found, expected in zip(_stored_as_float16(tdt, n), _stored_as_float16(torch, n), strict=True):
+        np.testing.assert_array_equal(found.numpy(), expected.numpy())

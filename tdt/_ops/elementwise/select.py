@@ -17,6 +17,7 @@ from tdt._core.from_data import LARGE, check_bits, fill_number, held
 from tdt._core.methods import function_alias, method
 from tdt._core.old_arguments import accepts_old_order
 from tdt._core.tensor import Tensor
+from tdt._core.writing import rounded_twice
 from tdt._kernels import LOWER
 from tdt._kernels.expression import as_number
 from tdt._ops._common import C_NAMES, Number, conj
@@ -449,10 +450,10 @@ def _copy(xp: ModuleType, x: Any, source: Any, *, out: Any = None) -> Any:
 
 
 def _convertible(source: Any, x: Any) -> Any:
-    """`source` for a tensor like `x`: its real part for one of real numbers, rounded for float8."""
+    """`source` for a tensor like `x`: its real part for one of real numbers, rounded for float8 and float16."""
     if x.dtype in KINDS or source.dtype in KINDS:
         return astype(source, x.dtype)
-    return source.real if source.dtype.kind == "c" and x.dtype.kind not in "bc" else source
+    return rounded_twice(source.real if source.dtype.kind == "c" and x.dtype.kind not in "bc" else source, x.dtype)
 
 
 _copy.vjp("x")(lambda g: g.new_zeros(g.shape))

@@ -20,6 +20,7 @@ from tdt._core.memory_format import channels_last, channels_last_3d, contiguous_
 from tdt._core.methods import method
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor, alias
+from tdt._core.writing import rounded_twice
 from tdt._kernels import contiguous_copy, copy_to, fill
 from tdt._kernels._threads import THREADS
 from tdt._ops._common import tensor_argument
@@ -270,7 +271,7 @@ def _copied(a: np.ndarray, b: Any) -> bool:
     if a.dtype.kind != "f" or b.dtype.kind not in "fiu" or b.ndim > a.ndim:
         return False
     try:
-        np.copyto(a, b, casting="unsafe")
+        np.copyto(a, rounded_twice(b, a.dtype), casting="unsafe")
     except ValueError:  # shapes that do not broadcast
         return False
     return True
