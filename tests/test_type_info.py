@@ -196,8 +196,8 @@ ROOT = Path(__file__).parents[1]
 ANYTHING = {
     "data of any kind: numbers, nested lists, arrays, objects of other libraries": """
         tensor as_tensor asarray frombuffer from_dlpack to_dlpack new_tensor copy_ tolist __array__ __array_wrap__ __dlpack__
-        alias wrap is_storage is_tensor typename sparse_coo_tensor sparse_csr_tensor sparse_resize_ sparse_resize_and_clear_
-        __contains__ __delitem__""",
+        alias wrap wrap_new is_storage is_tensor typename sparse_coo_tensor sparse_csr_tensor sparse_resize_
+        sparse_resize_and_clear_ __contains__ __delitem__""",
     "objects of the user's": "load save apply_ map_ map2_ lobpcg as_subclass _make_subclass compile",
     "arguments in several orders, as in PyTorch": "to new type einsum __new__ set_default_tensor_type to_sparse",
     "refuse every call": "to_sparse_bsc to_sparse_bsr to_sparse_csc",
