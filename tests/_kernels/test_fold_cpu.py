@@ -269,6 +269,7 @@ def test_extremes_find_nan_at_any_place_and_no_other_number(name, letter):
             x[0, place] = before
 
 
+@pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int32", "uint8", "bool"])
 @pytest.mark.parametrize("name", ["sum", "amax", "prod", "all", "count_nonzero", "nansum", "norm"])
 def test_large_arrays_with_gaps_fold_to_the_bits_of_contiguous_ones_without_a_copy(name, dtype, monkeypatch):
