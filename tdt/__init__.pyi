@@ -838,7 +838,7 @@ def logit_(input: Tensor, eps: builtins.float | None = None) -> Tensor:  # tdt/_
     """In-place version of `logit`."""
 def logspace(start: _Number | Tensor, end: _Number | Tensor, steps: builtins.int, base: builtins.float = 10.0, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False) -> Tensor:  # tdt/_core/ranges.py
     """`base` to the power of `steps` evenly spaced exponents from `start` to `end`."""
-def logsumexp(input: Tensor, dim: _Dims, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/reductions.py
+def logsumexp(input: Tensor, dim: builtins.int | Sequence[builtins.int], keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/reductions.py
     """Logarithm of the sum of exp(x) over `dim`, computed without overflow."""
 long: _dtype
 def lstm(*args: Tensor | Sequence[Tensor] | builtins.bool | builtins.int | builtins.float, **kwargs: Tensor | Sequence[Tensor] | builtins.bool | builtins.int | builtins.float) -> tuple[Tensor, Tensor, Tensor]:  # tdt/_ops/nn/rnn/_layers.py

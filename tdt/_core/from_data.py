@@ -84,7 +84,7 @@ def array_of(data: Any, dtype: Dtype | None, where: device | None) -> Any:
         source = np.asarray(data)
         kind = dtype.np if dtype else _dtype.of(source.dtype).np
         converts = kind in KINDS or source.dtype in KINDS or (kind == np.float16 and source.dtype == np.float64)
-        array = np.ascontiguousarray(astype(source, kind)) if converts else np.array(source, dtype=kind, order="C")
+        array = np.asarray(astype(source, kind), order="C") if converts else np.array(source, dtype=kind, order="C")
         return _backend.to_device(array, as_device(where))
     kinds = {data.__class__} if data.__class__ in _NUMBERS else _kinds(data)
     if dtype is None:

@@ -975,7 +975,7 @@ class Tensor:
         """The inverse of sigmoid, log(x / (1 - x)), of each element."""
     def logit_(self, eps: builtins.float | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
         """In-place version of `logit`."""
-    def logsumexp(self, dim: _Dims, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/reductions.py
+    def logsumexp(self, dim: builtins.int | Sequence[builtins.int], keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/reductions.py
         """Logarithm of the sum of exp(x) over `dim`, computed without overflow."""
     def long(self, memory_format: _memory_format = ...) -> Tensor:  # tdt/_ops/shape/conversions.py
         """The tensor converted to int64; the tensor itself if it has that dtype."""

@@ -533,8 +533,10 @@ def _planned(name: str, x: np.ndarray, axis: Any, keepdims: bool, dtype: Any) ->
     else:
         shape = [x.shape[d] for d in remaining]
         places = list(np.argsort(remaining))
-    plan.shape = tuple(shape)
-    plan.order = None if places == sorted(places) else tuple(int(p) for p in places)
+    several = [place for place in places if shape[place] != 1]  # others have no order
+    turns = several != sorted(several)
+    plan.shape = tuple(shape) if turns else tuple([shape[place] for place in places])
+    plan.order = tuple([int(place) for place in places]) if turns else None
     (first, *more) = plan.steps
     plan.simple = not (more or first.buffer or first.rest or first.extra) and plan.order is None
     return plan

@@ -286,3 +286,13 @@ def test_large_arrays_with_gaps_fold_to_the_bits_of_contiguous_ones_without_a_co
     for part, results in zip(parts, expected, strict=True):
         for call, result in zip(calls, results, strict=True):
             np.testing.assert_array_equal(call(part).double().numpy(), result.double().numpy())
+
+
+@pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")
+@pytest.mark.parametrize("shape", [(8, 2000), (130, 64), (4, 6)])
+@pytest.mark.parametrize("name", ["sum", "mean", "amax", "prod", "var"])
+def test_folds_of_turned_arrays_have_contiguous_results_in_every_call(name, shape):
+    x = tdt.rand(shape).t()
+    for dim in (0, 1):
+        expected = (1, 1) if dim else (shape[0], 1)
+        assert all(getattr(x, name)(dim, keepdim=True).stride() == expected for _ in range(6))

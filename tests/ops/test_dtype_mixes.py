@@ -203,3 +203,8 @@ def test_float64_is_rounded_to_float32_before_float16(n):
     torch = require_torch()
     for found, expected in zip(_stored_as_float16(tdt, n), _stored_as_float16(torch, n), strict=True):
         np.testing.assert_array_equal(found.numpy(), expected.numpy())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float8_e4m3fn"])
+def test_a_number_of_numpys_becomes_a_tensor_without_dimensions(dtype):
+    assert tdt.tensor(np.float64(1.5), dtype=getattr(tdt, dtype)).shape == ()

@@ -165,3 +165,13 @@ def test_sums_and_products_are_computed_in_the_dtype_of_the_target(name: str, dt
         for lib in (tdt, torch)
     ]
     np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("name", ["round", "ceil", "floor", "trunc"])
+@pytest.mark.parametrize("dtype", ["int32", "uint8"])
+def test_integers_that_rounding_leaves_are_written_to_targets_with_gaps(name: str, dtype: str):
+    x = (tdt.arange(400) % 10).view(20, 20).to(getattr(tdt, dtype))
+    for _ in range(5):
+        out = tdt.zeros(20, 40, dtype=x.dtype)[:, ::2]
+        getattr(tdt, name)(x, out=out)
+        assert out.equal(x)

@@ -404,7 +404,11 @@ def _round(xp: ModuleType, x: Any, *, decimals: int | None = None, out: Any = No
     if x.dtype.kind in "iu":
         if decimals is not None:
             check_category("round", FLOATING, _dtype.of(x.dtype))
-        return x.copy() if out is None else out
+        if out is None:
+            return x.copy()
+        if out is not x:
+            xp.copyto(out, x)
+        return out
     if not decimals:
         return _rint(xp, x) if out is None else _rint(xp, x, out=out)
     if x.dtype in _kernels.LOWER:

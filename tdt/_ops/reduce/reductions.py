@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from tdt import _backend, _kernels
 from tdt._backend.waiting import ends_by_formula, gives_views, repeatable
 from tdt._core import dtype as _dtype
-from tdt._core.calls import is_empty
+from tdt._core.calls import check_call, is_empty
 from tdt._core.dtype import FLOAT, FLOATING, FLOATING_AND_COMPLEX, REAL, SCALAR_NAMES
 from tdt._core.dtype import dtype as Dtype
 from tdt._core.methods import method
@@ -429,7 +429,7 @@ _share = _kernels.from_formula(
 
 @method()
 @takes(lambda dim, keepdim=False: (_short_logsumexp, dim, keepdim) if keepdim or dim.__class__ is int else None)
-def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+def logsumexp(input: Tensor, dim: int | Sequence[int], keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """Logarithm of the sum of exp(x) over `dim`, computed without overflow.
 
     Args:
@@ -444,7 +444,7 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False, *, out: Tensor | 
     tensor(1000.6932)
     """
     if dim is None:
-        raise TypeError("logsumexp(): argument 'dim' (position 2) must be tuple of ints, not NoneType")
+        check_call()
     dims = wrap_dims(dim, input.ndim)
     if dims is None and not keepdim and input.ndim and input._a.size:
         ones = [1] * input.ndim
