@@ -101,7 +101,7 @@ class _Finish(ObjectCode):
         return array.get()
 
     def find_edges(self) -> None:
-        """Find out where the operands' gradients go. A view is left to Python if its edge is outdated or nowhere."""
+        """Find out where the operands' gradients go. A tensor is left to Python if its edge is outdated or nowhere."""
         code = self.code
         with code.loop(0, self.n) as k:
             x = self.item(self.argument[OPERANDS], k)
@@ -111,6 +111,8 @@ class _Finish(ObjectCode):
                 with code.when(self.address(view) != self.object("none")):
                     self.check_view(x, view, edge)
                 with code.when(self.address(edge) != self.object("none")):
+                    target = self.item(edge, code.value(0, "i64"))
+                    self.leave_to_python(self.address(target) == self.object("none"))
                     code.store(self.address(edge), self.edges, k)
                     self.mask.set(self.mask.get() | (code.value(1, "i64") << k))
 
