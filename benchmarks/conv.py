@@ -14,8 +14,8 @@ times as fast; with the vectors of both libraries limited to AVX2 (seeds 61208 a
 and 0.3 %, 1.77, where 900 before some changes (7001 to 7003) had 2.0 % and 0.1 %, 1.68. On an Intel Xeon with AMX, as busy, of
 900 passes (90215, 90216 and 90218) 4.1 % and 0.4 %, 1.59, where 1350 before some changes (90211 to 90213) had 6.9 % and 1.0 %,
 1.52; with AVX2 (90217) 8.0 % and 0.7 %, 1.45. With both threads of an idle Zen 5, by the wall clock, of 509 passes (seeds 5, 4411
-and 90901) 8.1 % and 2.9 %, 1.56; of a Zen 3 of 150 passes (40117) 4.0 % and 1.3 %, 1.64, and of 682 after some changes (15 seeds
-from 911 to 942, 15 or 16 shapes of each) 3.8 % and 0.3 %: least are weight gradients of few channels, channels-last.
+and 90901) 8.1 % and 2.9 %, 1.56; of a Zen 3 of 252 passes (40117 and 71903) 1.6 % and
+0.4 %, 1.74, where the first 150 had 4.0 % and 1.3 %, 1.64, before some changes: least are lines of one channel.
 Why:
 
 - passes of less than 0.1 ms: the call. That of `autograd.grad` alone takes 50 µs, as long as all of PyTorch's small ones.
