@@ -63,8 +63,9 @@ TURNED_ROWS = 16  # of the result, that are written together when it is turned
 TURNED_SIZE = 1 << 14  # bytes of it that are computed before they are turned
 # In vectors of eight, one row reads sixteen columns at a time if the matrix has fewer bytes, and if columns do not lie a
 # multiple of so many bytes apart, where they share a set of the nearest cache. Eight columns, in two parts of the sum at a time,
-# are read if it has fewer bytes than NEAR_IN_PARTS: these are twice as many places as a processor foresees.
-NEAR, NEAR_IN_PARTS, PAGE = 1 << 23, 3 << 20, 1 << 12
+# are read if it has fewer bytes than NEAR_IN_PARTS: these are twice as many places as a processor foresees in memory beyond the
+# last cache.
+NEAR, NEAR_IN_PARTS, PAGE = 1 << 23, 12 << 20, 1 << 12
 FAR = 1 << 21  # bytes of a matrix that a level-two cache does not keep: columns are fetched in advance
 COPIED_SIZE = 1 << 17  # bytes of `b` that are copied first, if its columns are not contiguous as the rows of `a`
 
