@@ -193,6 +193,8 @@ def total_of(function: Any, *arrays: Any, **attributes: Any) -> Any:
     """The sum of what `function`, made by `from_formula`, gives of the elements of float32 arrays, in one pass over memory.
 
     It has the bits of `total`. None for small arrays, for those of several shapes or with gaps, and where no code computes it.
+
+    attributes: of the formula, numbers.
     """
     first = arrays[0]
     if not SWITCHES.kernels or not all(
@@ -200,8 +202,8 @@ def total_of(function: Any, *arrays: Any, **attributes: Any) -> Any:
         for a in arrays
     ):
         return None
-    run = _total_of_formula(function.formula[0], len(arrays), first.shape, tuple(attributes.items()))
-    return run and run(*arrays)
+    run = _total_of_formula(function.formula[0], len(arrays), first.shape, tuple(attributes))
+    return run and run(*arrays, *[np.array(value, FLOAT32) for value in attributes.values()])
 
 
 def rounding_numbers(function: Any) -> Callable:

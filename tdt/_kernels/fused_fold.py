@@ -21,7 +21,7 @@ from tdt._kernels._jit import address_of, entry_at
 from tdt._kernels._launches import watched_copy
 from tdt._kernels._pool import parallel
 from tdt._kernels._row_fold import SHORT
-from tdt._kernels.expression import Expression, as_expression, as_number
+from tdt._kernels.expression import Expression, as_expression
 from tdt._kernels.fold_cpu import Plan, fold, letter_of, plan_for
 from tdt._kernels.fused import MANY_ROWS, Layout, code_of
 
@@ -91,14 +91,16 @@ def fused_fold(
 
 @functools.lru_cache(1000)
 def total_of_formula(
-    formula: Callable[..., Any], count: int, shape: tuple[int, ...], attributes: tuple[tuple[str, Any], ...]
+    formula: Callable[..., Any], count: int, shape: tuple[int, ...], attributes: tuple[str, ...]
 ) -> Callable[..., Any] | None:
-    """The sum of what a formula gives of `count` contiguous float32 arrays of this shape; None as of `fused_fold`."""
-    inputs = [Expression("input", k) for k in range(count)]
+    """The sum of what a formula gives of `count` contiguous float32 arrays of this shape, and of attributes, which follow them as
+    float32 arrays without dimensions; None as of `fused_fold`."""
+    inputs = [Expression("input", k) for k in range(count + len(attributes))]
     layout = Layout.contiguous(np.broadcast_to(np.float32(0), shape))
+    number = Layout((), (), layout.dtype)
     folding = Folding("sum", layout, None, False, (), False)
-    output = as_expression(formula(functions, *inputs, **{name: as_number(value) for name, value in attributes}))
-    return fused_fold([output], [layout] * count, [layout], folding, False)
+    output = as_expression(formula(functions, *inputs[:count], **dict(zip(attributes, inputs[count:], strict=True))))
+    return fused_fold([output], [layout] * count + [number] * len(attributes), [layout], folding, False)
 
 
 class _FusedFold:

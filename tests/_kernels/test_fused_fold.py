@@ -14,7 +14,7 @@ from tdt._kernels._launches import watch
 from tdt._kernels._tape import Tape
 from tdt._kernels.expression import Expression, as_expression
 from tdt._kernels.fold_cpu import fold
-from tdt._kernels.fused import Layout, fused
+from tdt._kernels.fused import Layout, _codes, fused
 from tdt._kernels.fused_fold import FEW, Folding, fused_fold
 
 pytestmark = pytest.mark.skipif(not tdt.backends.kernels.enabled(), reason="portable code is not fused")
@@ -146,6 +146,16 @@ def test_a_loss_has_the_bits_of_its_elements_folded(name, reduction, count, thre
     elements = loss(x, y, reduction="none").sum()
     expected = elements / count if reduction == "mean" else elements
     assert loss(x, y, reduction=reduction).numpy().tobytes() == expected.numpy().tobytes()
+
+
+def test_a_loss_with_a_number_has_one_code_for_all_its_values():
+    x, y = (tdt.from_numpy(drawn((FEW,), seed)) for seed in (0, 1))
+    tdt.nn.functional.huber_loss(x, y, delta=0.5)
+    before = len(_codes)
+    for delta in (0.125, 0.3, 1, 2.5, 1e39):
+        found = tdt.nn.functional.huber_loss(x, y, delta=delta)
+        assert found == tdt.nn.functional.huber_loss(x, y, delta=delta, reduction="none").sum() / FEW
+    assert len(_codes) == before
 
 
 def test_a_large_loss_makes_no_array_of_its_elements():
