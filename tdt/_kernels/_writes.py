@@ -161,10 +161,13 @@ class _Write(ObjectCode):
         self.check_graph(x)
 
     def add_number(self, x: Value, by_value: Value) -> None:
-        """Add a number's class to the key, and the number. Zeros, which are equal, and what is no number are refused."""
+        """Add a number's class to the key, and the number. Refused: zeros, which are equal, integers of more than 64 bits, and
+        what is no number."""
         kind = self.class_of(x)
         is_float = kind == self.object("float")
         self.refuse(~is_float & (kind != self.object("int")))
+        with self.code.when(~is_float):
+            self.refuse_large(x)
         self.add_key(kind)
         with self.code.when(by_value):
             self.refuse_zero(x, is_float)
@@ -174,6 +177,12 @@ class _Write(ObjectCode):
         """Refuse 0.0 and -0.0."""
         with self.code.when(is_float):
             self.refuse(self.code.function("PyFloat_AsDouble", "double", x) == 0.0)
+
+    def refuse_large(self, x: Value) -> None:
+        """Refuse an integer of more than 64 bits."""
+        above = self.code.array("i32", 1)
+        self.code.function("PyLong_AsLongLongAndOverflow", "i64", x, above)
+        self.refuse(self.code.load("i32", above) != 0)
 
     def add_key(self, word: Value) -> None:
         """Add the address of an object to the key."""

@@ -284,6 +284,20 @@ def test_integers_of_more_than_64_bits_are_refused_as_in_pytorch(expression, dty
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32"])
+@pytest.mark.parametrize("name", ["add_", "sub_", "mul_"])
+def test_integers_of_more_than_64_bits_are_refused_after_others(name, dtype):
+    for n in (2**63, 2**64, -(2**63), -(2**63) - 1, 2**70):
+        found = []
+        for lib in (tdt, torch):
+            x = lib.ones(3, dtype=getattr(lib, dtype))
+            for _ in range(6):
+                getattr(x, name)(2)
+            _, error = attempt(getattr(x, name), n)
+            found.append((type(error), x.tolist()))
+        assert found[0] == found[1]
+
+
 LIMITS = """
     t.max(x, dim=t.tensor(0)); x.min(dim=t.tensor(1, dtype=t.int32)); t.max(x, dim=t.tensor(-1), keepdim=True)
     t.max(x, dim=t.tensor([1])); t.max(x, dim=t.tensor(1.0)); t.min(x, dim=t.tensor(True)); t.max(x, dim=t.tensor(7))
