@@ -116,9 +116,9 @@ class Batching:
         self.refused = True
         raise NotBatched(reason)
 
-    def wrote(self, x: Tensor, result: Tensor) -> None:
-        """Called when `x` was written to."""
-        self.refuse("a tensor is written in place")
+    def computed(self, function: Callable[..., Any], arrays: Sequence[Any], result: Any) -> None:
+        """Called with a result that was computed of arrays."""
+        self.refuse("a tensor that was computed without an op")
 
     def check(self, check: Callable[[Any], None], array: Any) -> None:
         """Called with a check of values that the first entry has passed."""

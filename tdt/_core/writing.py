@@ -20,7 +20,12 @@ SHARED = (
 
 
 def check_memory(x: Tensor, repeats: bool = False) -> None:
-    """Reject writes to a tensor whose elements share memory (as after `expand`), unless `repeats` allows it for the op."""
+    """Reject writes to a tensor whose elements share memory (as after `expand`), unless `repeats` allows it for the op.
+
+    A function that `vmap` runs on a whole batch is called for each entry instead, before it has written anything.
+    """
+    if state.batching is not None:
+        state.batching.refuse("a tensor is written to")
     if not repeats and _backend.overlaps_itself(x._a):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
@@ -74,7 +79,7 @@ def store(t: Tensor, r: Tensor) -> None:
     """Copy `r` into `t`, an `out=` target: resize it if its shape differs (with a warning unless it was empty)."""
     a, b = t._a, r._a
     if a.__class__ is np.ndarray is b.__class__ and a.dtype is b.dtype and a.shape == b.shape and a.flags.c_contiguous:
-        if t._st.inference:
+        if t._st.inference or state.batching is not None:
             check_memory(t)
         np.copyto(a, b)
         t._st.bump_version()

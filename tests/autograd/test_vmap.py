@@ -185,6 +185,7 @@ EACH = {
     "NumPy": calls_itself_with_a_copy,
     "a gradient": lambda x: tdt.autograd.grad(((y := x.detach().clone().requires_grad_()) ** 2).sum(), y)[0],
     "a backward pass": lambda x: [y := (x * 1).requires_grad_(), (y**3).sum().backward(), y.grad][2],
+    "a write that a gradient goes through": lambda x: tdt.func.grad(lambda a: (a * 1).mul_(a).exp().sum())(x),
     "a Function": lambda x: tdt.func.grad(lambda a: Doubled.apply(a).sum())(x),
     "sizes by values": lambda x: x[x > x.min()],
     "nonzero": lambda x: (x > -9).nonzero() + 0,
@@ -197,6 +198,27 @@ def test_what_depends_on_an_entry_otherwise_runs_for_each(name):
     x = tdt.tensor([[1.0, 2.0], [-3.0, 0.5], [0.0, 4.0]])
     found = tdt.vmap(EACH[name])(x)
     assert found.tolist() == tdt.stack([EACH[name](row) for row in x]).tolist()
+
+
+def written(name, x):
+    """What a function leaves in its argument, by which its result is computed."""
+    if name == "out":
+        tdt.exp(x, out=x)
+    elif name == "converted":
+        x.add_(tdt.ones(2, dtype=tdt.float64))
+    elif name == "indexed":
+        x[0] = x[1] + 1
+    else:
+        x.sub_(1).mul_(x)
+    return x * 2
+
+
+@pytest.mark.parametrize("name", ["out", "converted", "indexed", "direct"])
+def test_entries_are_written_to_once(name):
+    x, expected = (tdt.arange(6.0).reshape(3, 2) for _ in range(2))
+    rows = tdt.stack([written(name, row) for row in expected])
+    assert tdt.vmap(lambda a: written(name, a))(x).tolist() == rows.tolist()
+    assert x.tolist() == expected.tolist()
 
 
 def test_random_numbers_are_drawn_once_for_each_entry():
