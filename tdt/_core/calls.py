@@ -172,8 +172,11 @@ def check_call() -> None:
             except TypeError as error:
                 found = error  # of functions that call each other, the outermost got the wrong value from the user
         frame = frame.f_back
-    if found is not None:
-        raise found from None
+    try:
+        if found is not None:
+            raise found from None
+    finally:
+        found = None  # the error would refer to itself, by this frame
 
 
 def _public_function(code: CodeType) -> Callable[..., Any] | None:
@@ -186,7 +189,10 @@ def _public_function(code: CodeType) -> Callable[..., Any] | None:
 
 def _arguments_of(frame: FrameType) -> tuple[tuple, dict[str, Any]]:
     """The positional and the keyword arguments with which the function of a frame was called."""
-    code, values = frame.f_code, frame.f_locals
+    code, values = frame.f_code, {**frame.f_locals}
+    # Before Python 3.13 a frame keeps a copy of its variables, and in it the error that was raised.
+    if isinstance(frame.f_locals, dict):
+        frame.f_locals.clear()
     count = code.co_argcount
     keywords = code.co_varnames[count : count + code.co_kwonlyargcount]
     rest = code.co_varnames[count + len(keywords) :]

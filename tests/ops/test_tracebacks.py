@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -25,6 +27,10 @@ WRONG_CALLS: dict[str, Callable[[], Any]] = {
     "a string to reshape": lambda: tdt.reshape("a", (2,)),  # type: ignore[arg-type]
     "an integer beyond 64 bits": lambda: tdt.tensor([1], dtype=tdt.int32) * 10**100,
     "an integer divided by zero": lambda: tdt.tensor([1]) // 0,
+    "no such dimension": lambda: tdt.ones(2).sum(7),
+    "a string for a dimension": lambda: tdt.ones(2).softmax("a"),  # type: ignore[arg-type]
+    "a size that is a string": lambda: tdt.zeros("a"),  # type: ignore[call-overload]
+    "an unknown argument": lambda: tdt.ones(2).clamp(low=1),  # type: ignore[call-overload]
 }
 
 
@@ -36,6 +42,18 @@ def test_a_wrong_call_raises_one_exception(call: Callable[[], Any]):
     assert "During handling" not in text
     assert "direct cause" not in text
     assert len(text.splitlines()) <= 40
+
+
+@pytest.mark.parametrize("call", WRONG_CALLS.values(), ids=WRONG_CALLS)
+def test_a_wrong_call_keeps_nothing_in_memory(call: Callable[[], Any]):
+    for counted in (False, True):  # what the first call imports and prepares may have cycles
+        gc.collect()
+        gc.disable()
+        with contextlib.suppress(Exception):
+            call()
+        found = gc.collect()
+        gc.enable()
+        assert not (counted and found)
 
 
 def test_a_forward_that_fails_runs_once(monkeypatch: pytest.MonkeyPatch):
