@@ -27,3 +27,13 @@ class CallCounts:
             self.counts.clear()
         self.counts[kind] = count
         return False
+
+    def frequent(self, kind: Any) -> bool:
+        """Count a call; whether it is the fourth of its kind, or a later one."""
+        count = self.counts.get(kind, 0)
+        if count < TIMES - 1:
+            if len(self.counts) >= MOST:
+                self.counts.clear()
+            self.counts[kind] = count + 1
+            return False
+        return True

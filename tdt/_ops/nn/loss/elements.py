@@ -26,6 +26,7 @@ from tdt._kernels import (
 )
 from tdt._kernels._threads import THREADS
 from tdt._ops.elementwise.math import _sigmoid
+from tdt.autograd._call_counts import CallCounts
 from tdt.autograd._op import Op, op
 from tdt.autograd._op_table import OPS
 from tdt.autograd._remembered import calls_by_shape
@@ -39,17 +40,20 @@ def reduced_pair_shape(x: tuple, y: tuple, *, reduction: str, **how: Any) -> tup
 
 
 _FOLDED = (gpu_kernel("fold_gpu:fold_of", gpu_alike),)
+_COUNTS = CallCounts()
 
 
 def reduced_loss(
     xp: Any, formula: Callable[..., Any], compute: Any, x: Any, y: Any, reduction: str, **attributes: Any
 ) -> Any:
-    """The loss by a formula of each pair, which `compute` computes; of arrays that lie alike in one pass over memory."""
+    """The loss by a formula of each pair, which `compute` computes; of arrays that lie alike in one pass over memory.
+
+    On a CPU that is prepared for each shape, and so for those alone that are often met.
+    """
     if reduction == "none":
         return xp.asarray(compute(xp, x, y, **attributes))
     if xp is np:
-        sum_ = total_of(compute, x, y, **attributes)
-        if sum_ is not None:
+        if _COUNTS.frequent((compute, x.shape)) and (sum_ := total_of(compute, x, y, **attributes)) is not None:
             return _divided(sum_, x, reduction)
     elif not attributes and (fast := chosen(_FOLDED, xp, x, y)) and (out := fast(reduction, formula, x, y)) is not None:
         return out
