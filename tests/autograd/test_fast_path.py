@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 import tdt
+from tdt import _kernels
 from tdt._kernels import Found
 from tdt._ops.linalg import products
 from tdt._ops.reduce import order
 from tdt._ops.shape import join
 from tdt.autograd import _dispatch
+from tdt.autograd._fast_path import FastPath
 
 CALLS = 4  # the first makes the op's plan, the second finds the path, the third takes it
 
@@ -268,3 +270,22 @@ def test_kernels_for_gpus_alone_leave_the_short_way_to_numpys_arrays(name):
     op = order._EXTREME_PATHS[name].op
     getattr(tdt.ones(2, 3), name)(1)
     assert op.plans[(np.dtype(np.float32),)].direct
+
+
+def test_two_short_ways_of_which_another_thread_has_forgotten_one(monkeypatch):
+    x = tdt.rand(3, 4)
+    for _ in range(CALLS):
+        tdt.aminmax(x)
+    _kernels.forget()
+    lost, call = [], FastPath.__call__
+
+    def called(path, *args):
+        found = call(path, *args)
+        lost.append(path.saved.pop((x._a.dtype, x.shape, *args[1:]), None))
+        return found
+
+    monkeypatch.setattr(FastPath, "__call__", called)
+    for _ in range(CALLS):
+        found = tdt.aminmax(x)
+        assert found.min == x.numpy().min() and found.max == x.numpy().max()
+    assert any(lost)
