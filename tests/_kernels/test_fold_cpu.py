@@ -296,3 +296,8 @@ def test_folds_of_turned_arrays_have_contiguous_results_in_every_call(name, shap
     for dim in (0, 1):
         expected = (1, 1) if dim else (shape[0], 1)
         assert all(getattr(x, name)(dim, keepdim=True).stride() == expected for _ in range(6))
+
+
+def test_counts_of_turned_arrays_have_contiguous_results_in_every_call():
+    x = tdt.rand(16, 2, 4, 3).permute(2, 1, 0, 3)
+    assert all(x.count_nonzero(3).stride() == (32, 16, 1) for _ in range(6))

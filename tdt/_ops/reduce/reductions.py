@@ -526,7 +526,7 @@ def any(input: Tensor, dim: Dims = None, keepdim: bool = False, *, out: Tensor |
     return finish(_any, out, input, dim=dims, keepdim=keepdim)
 
 
-@op
+@op(packed=True)
 def _count_nonzero(xp: ModuleType, x: Any, *, dim: AllDims = None) -> Any:
     fast = _kernels.folded("count", x, dim, False, "int64")
     return (x != 0).sum(dim, dtype="int64") if fast is None else fast
