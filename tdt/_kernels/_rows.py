@@ -233,10 +233,10 @@ class RowFunction:
         each = max(1, UNITS // n)
         words: list[Any] = [count, n, each]
         for array, row in zip((*operands, *results), self.rows, strict=True):
-            size = n if row else 1
+            size, array = n if row else 1, np.asarray(array)
             if array.size != size:
-                array = np.ascontiguousarray(np.broadcast_to(array, first.shape if row else lead))
-            words += array, 0 if array.size == size else size * array.itemsize
+                array = np.broadcast_to(array, first.shape if row else lead)
+            words += watched_contiguous(array), 0 if array.size == size else size * array.itemsize
         parallel(self.kernel, -(-count // each), *words, grain=GRAIN)  # type: ignore[arg-type]
         return results[0] if len(results) == 1 else tuple(results)
 

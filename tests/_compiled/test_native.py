@@ -188,6 +188,14 @@ def test_convolutions_run_without_python(name, some):
     assert all(isinstance(step, native._Launched) for program in natives(compiled) for step in program.steps)
 
 
+@pytest.fixture(params=[1, 2])
+def threads(request):
+    before = tdt.get_num_threads()
+    tdt.set_num_threads(request.param)
+    yield
+    tdt.set_num_threads(before)
+
+
 # Functions with the shapes of their operands: sums of many rows, of rows that are folded as one, and by several blocks; turned
 # operands; kernels that add to zeros, or whose words hold the addresses of tables.
 SUMMED = {
@@ -200,6 +208,13 @@ SUMMED = {
         (48,),
         (48,),
     ),
+    "layer norm of many elements": (lambda x, w, b: F.layer_norm(x, (64,), w, b), (8, 8, 10, 64), (64,), (64,)),
+    "batch norm of many elements": (
+        lambda x, w, b: F.batch_norm(x, tdt.ones(8), tdt.full((8,), 2.0), w, b, False),
+        (4, 8, 40, 40),
+        (8,),
+        (8,),
+    ),
     "group norm": (lambda x, w, b: F.group_norm(x, 8, w, b), (4, 16, 16, 16), (16,), (16,)),
     "convolution with a bias": (lambda x, w, b: F.conv2d(x, w, b, 1, 2), (64, 1, 28, 28), (6, 1, 5, 5), (6,)),
     "broadcast operands": (lambda x, w, b: x * w + b, (1001, 3), (3,), (1001, 1)),
@@ -211,6 +226,7 @@ SUMMED = {
 
 
 @pytest.mark.parametrize("name", SUMMED)
+@pytest.mark.usefixtures("threads")
 def test_sums_within_kernels_run_without_python(name, monkeypatch):
     operation, *shapes = SUMMED[name]
     monkeypatch.setattr(native, "WAITED", 1 << 40)
