@@ -18,13 +18,14 @@ WIDEST = 64  # columns of a tile, at most
 PHASE, BLOCK = 17, 6  # words in a row of the tables of a `_phases.Gather`
 
 # The words of `gather` after those of a packer: addresses of tables of a `_phases.Gather`, and how many phases, each with the
-# rows and the address of its tile, and the address of the one for the last columns; address of a function of `_turn`; how many
-# the last columns are, 0 if their tile is the same; whether weights are packed block by block where they are used, and bytes for
-# that which have to be 0 before; whether a piece packs its panels, which no other one uses; whether the result is channels-last.
+# rows and the address of its tile, and the address of the one for the last columns; address of a function of `_turn`, and bytes
+# of an element that it writes; how many the last columns are, 0 if their tile is the same; whether weights are packed block by
+# block where they are used, and bytes for that which have to be 0 before; whether a piece packs its panels, which no other one
+# uses; whether the result is channels-last.
 # Then pieces of all lines of targets, of a line, and of the columns of a group; panels of a piece; lines of a piece, targets of a
 # line; lines in all; depth, height and width of the result; elements of a sample of the bordered source, and of a group in it;
 # channels of the result.
-GATHER = (*PANEL, "offsets", "phases", "phase_count", "blocks", "turn_plain", "edge_columns", "lazy", "unset",
+GATHER = (*PANEL, "offsets", "phases", "phase_count", "blocks", "turn_plain", "written", "edge_columns", "lazy", "unset",
           "packs", "last", "pieces", "along", "parts", "together", "down", "across", "all_lines", "depth", "height", "width",
           "volume", "group_step", "channels")  # fmt: skip
 
@@ -137,7 +138,7 @@ def _to_planes(code: Code, p: SimpleNamespace, out: Value, local: Value, pitch: 
         source = local + 4 * (at - low) * wide * pitch
         with code.loop(0, here, TURNED) as k:  # a few planes at a time: of many, lines are written in two parts
             call(code, p.turn_plain, source + 4 * k, pitch, code.minimum(here - k, TURNED),
-                 out + 4 * (to + k * in_sample * p.width), in_sample * p.width, 0, (stop - at) * wide)  # fmt: skip
+                 out + p.written * (to + k * in_sample * p.width), in_sample * p.width, 0, (stop - at) * wide)  # fmt: skip
         line.set(stop)
 
 

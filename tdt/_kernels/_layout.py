@@ -33,7 +33,7 @@ PLACED = ("channels", "pixels", "together", "places", "edges", "runs", "out_pixe
 # Pixels of a row up to which rows are turned together, as a block of the turner has as many, and pixels of an image from which
 # on. As many pixels at a time as have NEAR floats, which stay in a level-one cache, but at least MOST_LINES.
 NARROW, LEAST_PLACED, NEAR, MOST_LINES = 8, 8, 12288, 20
-TRANSPOSE = ("rows", "columns", "chunk", "turn", "element")
+TRANSPOSE = ("rows", "columns", "chunk", "turn", "element", "written")
 
 
 def bordered(x: np.ndarray, size: tuple, start: tuple, groups: int = 1) -> np.ndarray:
@@ -59,6 +59,8 @@ def prepared_border(x: np.ndarray, size: tuple, start: tuple, groups: int) -> Ca
     """`bordered` as a function of contiguous images of the shape of x; None where several threads compute it."""
     count, every, *spatial = x.shape
     channels, shape = every // groups, (count * groups, *size, every // groups)
+    if every == 1 and x.dtype == BFLOAT16:  # which is converted first
+        return None
     if tuple(spatial) != tuple(size) or any(start):
         kernel, blocks, words, grain = _border((count, channels, *spatial), size, start, groups, every == 1, x.itemsize)
     elif every == 1:
@@ -103,19 +105,25 @@ def readable_behind(a: np.ndarray, count: int) -> np.ndarray:
 
 
 def transposed(x: np.ndarray, rows: int, columns: int, out: np.ndarray | None = None) -> np.ndarray:
-    """(N, rows, columns), of any shape, of float32 or bfloat16, as (N, columns, rows) of float32: `out`, or a new flat array."""
+    """(N, rows, columns), of any shape, of float32 or bfloat16, as (N, columns, rows): in `out`, of one of these types too, or as
+    a new flat array of float32."""
     if out is None:
         out = np.empty(x.size, np.float32)
-    kernel, pieces, words, grain = _transposition(x, rows, columns)
+    kernel, pieces, words, grain = _transposition(x, rows, columns, out.itemsize)
     parallel(kernel, pieces, np.ascontiguousarray(x), out, words, grain=grain)
     return out
 
 
-def _transposition(x: np.ndarray, rows: int, columns: int) -> tuple[NativeKernel, int, np.ndarray, int]:
-    """The kernel of `transposed`, its pieces of work, its words, and how many pieces a thread should at least have."""
+def _transposition(
+    x: np.ndarray, rows: int, columns: int, written: int = 4
+) -> tuple[NativeKernel, int, np.ndarray, int]:
+    """The kernel of `transposed`, its pieces of work, its words, and how many pieces a thread should at least have.
+
+    written: bytes of an element of the result.
+    """
     chunk = PLANES if columns < rows else CHUNK
     pieces = x.size // (rows * columns) * -(-columns // chunk)
-    return _transpose(), pieces, _transpose_words(rows, columns, chunk, x.itemsize), -(-COPY // (rows * chunk))
+    return _transpose(), pieces, _transpose_words(rows, columns, chunk, x.itemsize, written), -(-COPY // (rows * chunk))
 
 
 def contiguous(x: np.ndarray) -> np.ndarray:
@@ -169,8 +177,9 @@ def _placed_words(channels: int, shape: tuple, size: tuple, start: tuple, elemen
 
 
 @functools.lru_cache(256)
-def _transpose_words(rows: int, columns: int, chunk: int, element: int) -> np.ndarray:
-    return np.array([rows, columns, chunk, turner(half=element == BFLOAT16.itemsize), element])
+def _transpose_words(rows: int, columns: int, chunk: int, element: int, written: int) -> np.ndarray:
+    turn = turner(half=element == BFLOAT16.itemsize, rounds=written == BFLOAT16.itemsize)
+    return np.array([rows, columns, chunk, turn, element, written])
 
 
 def like(a: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -281,7 +290,7 @@ def _transpose(code: Code, first: Value, last: Value, arguments: list[Value]) ->
         low = (number - n * pieces) * p.chunk
         start = n * p.rows * p.columns
         call(code, p.turn, x + p.element * (start + low), p.columns, code.minimum(p.columns - low, p.chunk),
-             out + 4 * (start + low * p.rows), p.rows, 0, p.rows)  # fmt: skip
+             out + p.written * (start + low * p.rows), p.rows, 0, p.rows)  # fmt: skip
 
 
 @jit

@@ -90,6 +90,19 @@ def elements_at(routine: Routine, address: Any, index: int, count: int, half: bo
     return builder.bitcast(value, ir.VectorType(routine.f32, count))
 
 
+def nearest(routine: Routine, value: Any) -> Any:
+    """The words of bfloat16 that are nearest to a vector of float32, as `_bfloat16.rounded` gives them."""
+    builder, kind = routine.builder, routine.ir.VectorType(routine.i32, value.type.count)
+    number = lambda n: routine.ir.Constant(kind, [n] * kind.count)  # noqa: E731
+    bits = builder.bitcast(value, kind)
+    odd = builder.and_(builder.lshr(bits, number(16)), number(1))
+    quiet = builder.or_(builder.and_(bits, number(0x80000000)), number(0x7FC00000))
+    found = builder.add(bits, builder.add(odd, number(0x7FFF)))
+    found = builder.select(builder.fcmp_unordered("uno", value, value), quiet, found)
+    words = routine.ir.VectorType(routine.ir.IntType(16), kind.count)
+    return builder.trunc(builder.lshr(found, number(16)), words)
+
+
 class Lines(Source):
     """Copies lines of `high` elements into panels of `columns`, one after the other: eight lines of each panel at a time, so
     that lines are read as streams and panels written in whole cache lines."""

@@ -117,12 +117,16 @@ class Found(dict):
 
 
 class Kernel:
-    """A compiled form of a function for NumPy arrays, and the condition under which it applies."""
+    """A compiled form of a function for NumPy arrays, and the condition under which it applies.
 
-    __slots__ = ("when", "function")
+    Attributes:
+        half: whether it takes bfloat16 too where the condition holds for float32, as its own description says.
+    """
 
-    def __init__(self, when: When, function: Callable):
-        self.when, self.function = when, function
+    __slots__ = ("when", "function", "half")
+
+    def __init__(self, when: When, function: Callable, half: bool = False):
+        self.when, self.function, self.half = when, function, half
 
 
 class GpuKernel(Kernel):
@@ -167,13 +171,14 @@ def prepares(
 KERNELS: dict[str, Kernel] = {}  # all kernels that loaded modules state, by path
 
 
-def kernel(path: str, when: When, *, lines: bool = False) -> Kernel:
+def kernel(path: str, when: When, *, lines: bool = False, half: bool = False) -> Kernel:
     """The kernel at `path`, "module:function" in this package; the first call imports the module.
 
     lines: a kernel for images (N, C, H, W) that also takes (N, C, L), as images of one row.
+    half: see `Kernel`.
     """
     assert path not in KERNELS, f"{path} is stated twice"
-    registered = Kernel(when, lazy(path))
+    registered = Kernel(when, lazy(path), half)
     registered.function = lazy(path, registered)
     KERNELS[path] = registered = _also_lines(registered) if lines else registered
     return registered
@@ -196,7 +201,7 @@ class ByShape(tuple[Kernel, ...]):
 
     def first(self, arrays: Sequence[Any], attributes: dict) -> Kernel | None:
         """The first that applies."""
-        return self._first(_key_of(arrays, attributes), arrays, attributes)
+        return self._first(key_of(arrays, attributes), arrays, attributes)
 
     def _first(self, key: tuple, arrays: Sequence[Any], attributes: dict) -> Kernel | None:
         try:
@@ -209,7 +214,7 @@ class ByShape(tuple[Kernel, ...]):
 
     def call(self, *arrays: Any, **attributes: Any) -> Callable | None:
         """The first that applies as a function of such arrays, from the second call on with all that it prepares; or None."""
-        key = _key_of(arrays, attributes)
+        key = key_of(arrays, attributes)
         if call := self._calls.get(key):
             return call
         found = self._first(key, arrays, attributes)
@@ -224,7 +229,8 @@ class ByShape(tuple[Kernel, ...]):
         return call
 
 
-def _key_of(arrays: Sequence[Any], attributes: dict) -> tuple:
+def key_of(arrays: Sequence[Any], attributes: dict) -> tuple:
+    """All that the conditions of kernels depend on."""
     kinds = [None if a is None else (a.shape, a.strides, a.dtype) for a in arrays]
     return (SWITCHES.kernels, SWITCHES.winograd, *kinds, *attributes.items())
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from tdt._kernels._native import linked
-from tdt._kernels._pack import BLOCK, Source, turned
+from tdt._kernels._pack import BLOCK, Source, nearest, turned
 from tdt._kernels._tile import FUNCTION, Routine
 
 WORDS = ("source", "step", "count", "out", "pitch", "table", "high")
@@ -20,15 +20,16 @@ AHEAD = 16  # rows to the one that is fetched into the cache as another one is c
 MOST_APART = BLOCK - 1  # elements of a column that `separator` takes apart: as many as it has are a block of the turner
 
 
-def turner(form: str = "plain", half: bool = False) -> int:
+def turner(form: str = "plain", half: bool = False, rounds: bool = False) -> int:
     """The address of a function, for `turn`. form: "scatter" takes lines, and "gather" rows, from the table.
 
     "lines" turns nothing: it copies `high` elements of each of `count` rows, `step` apart, to the lines of the table.
     half: the source is of bfloat16, and is converted to float32; not for "lines".
+    rounds: the lines are of bfloat16, to which float32 is rounded; not for "lines".
     """
     assert form in FORMS, f"form is one of {FORMS}, not {form}"
-    name = f"turn-{form}{'-half' * half}"
-    return linked(name, [FUNCTION], lambda: (Lines() if form == "lines" else Turn(form, half)).module)[0]
+    name = f"turn-{form}{'-half' * half}{'-rounded' * rounds}"
+    return linked(name, [FUNCTION], lambda: (Lines() if form == "lines" else Turn(form, half, rounds)).module)[0]
 
 
 def separator(cells: int, width: int) -> int:
@@ -135,11 +136,11 @@ class Lines(Routine):
 class Turn(Source):
     """Eight rows at a time, whose columns become lines."""
 
-    def __init__(self, form: str, half: bool = False):
+    def __init__(self, form: str, half: bool = False, rounds: bool = False):
         super().__init__(WORDS, BLOCK, half)
         builder, values = self.builder, self.values
-        self.form = form
-        self.scale = self.bytes_of(values["pitch"])
+        self.form, self.to_half, self.written = form, rounds, 2 if rounds else self.item
+        self.scale = self.bytes_of(values["pitch"], self.written)
         enough = builder.icmp_signed(">=", values["high"], self.number(BLOCK))
         with builder.if_else(enough) as (many, few):
             with many:
@@ -166,7 +167,7 @@ class Turn(Source):
         index = [builder.add(first, self.number(i)) for i in range(BLOCK)]
         if count is not None:
             index = [self.smaller(i, builder.sub(count, self.number(1))) for i in index]
-        out = builder.add(values["out"], self.bytes_of(first))
+        out = builder.add(values["out"], self.bytes_of(first, self.written))
         if self.form == "gather":
             offsets = [self.entry(values["table"], i) for i in index]
         else:
@@ -206,6 +207,7 @@ class Turn(Source):
         """Store line k, at `line` unless a table says where; the address of the next line."""
         if self.form == "scatter":
             line = self.builder.add(out, self.builder.mul(self.scale, self.entry(self.values["table"], k)))
+        row = nearest(self, row) if self.to_half else row
         if count is None:
             self.write(row, line, 0)
         else:
@@ -214,11 +216,11 @@ class Turn(Source):
 
     def _store_first(self, row: Any, line: Any, count: Any) -> None:
         """Store the first `count` elements, fewer than eight, one by one."""
-        builder, kind = self.builder, self.f32
+        builder, kind = self.builder, row.type.element
         done = builder.append_basic_block("stored")
         for i in range(BLOCK - 1):
             element = builder.extract_element(row, self.i32(i))
-            builder.store(element, self.at(line, 4 * i, kind))
+            builder.store(element, self.at(line, self.written * i, kind))
             following = builder.append_basic_block("element")
             builder.cbranch(builder.icmp_signed(">", count, self.number(i + 1)), following, done)
             builder.position_at_end(following)

@@ -27,7 +27,7 @@ from tdt._backend.windows import output_sizes
 from tdt._kernels._addresses import address_of
 from tdt._kernels._conv_loops import SCRATCH, SUMMED, gather, sum_windows
 from tdt._kernels._conv_pieces import piece_of_windows, pieces, rows_of_tiles
-from tdt._kernels._formulas import widen
+from tdt._kernels._formulas import BFLOAT16, widen
 from tdt._kernels._launches import all_finite, copy_to, words_for
 from tdt._kernels._layout import COPY, bordered, contiguous, prepared_border, readable_behind
 from tdt._kernels._panels import lined_up, panels, prepared_lines
@@ -55,7 +55,10 @@ LARGE_CELL, LARGE_CELL_OF_GROUP = 3 << 22, 1 << 22
 
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
          groups: int) -> np.ndarray:  # fmt: skip
-    """The op `conv` for x (N, C, *spatial), w (O, C / groups, *kernel), b (O,) or None; float32."""
+    """The op `conv` for x (N, C, *spatial), w (O, C / groups, *kernel), b (O,) or None; float32.
+
+    Or a contiguous image of bfloat16, to which the result is rounded, if it is not channels-last.
+    """
     result = output_sizes(x.shape[2:], w.shape[2:], stride, padding, dilation)
     if _of_one_cell(w.shape[2:], stride, padding, groups):
         out = _pointwise().conv(_image(x), _image(w), b, **PLAIN)
@@ -66,7 +69,7 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
 
 def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, size: tuple, stride: tuple, padding: tuple,
                     dilation: tuple, groups: int) -> np.ndarray:  # fmt: skip
-    """The op `conv_input_grad` for y (N, O, *spatial), w (O, C / groups, *kernel), b (C,) or None; float32."""
+    """The op `conv_input_grad` for y (N, O, *spatial), w (O, C / groups, *kernel), b (C,) or None; as `conv`."""
     if _of_one_cell(w.shape[2:], stride, padding, groups) and tuple(size) == y.shape[2:]:
         image = _image(y)
         out = _pointwise().conv_input_grad(image, _image(w), b, size=image.shape[2:], **PLAIN)
@@ -114,12 +117,12 @@ def border_counts(out: np.ndarray, first: tuple, w: np.ndarray) -> bool:
 
     Each weight is in the sums at `first`, so that these alone are looked at where all is well.
     """
-    return not all_finite(out[first]) and not np.isfinite(w).all()
+    return not all_finite(*widen((out[first],))) and not np.isfinite(w).all()
 
 
 def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,
                      groups: int) -> np.ndarray:  # fmt: skip
-    """The op `conv_weight_grad` for y (N, O, *spatial), x (N, C, *spatial); float32."""
+    """The op `conv_weight_grad` for y (N, O, *spatial), x (N, C, *spatial); float32, or both contiguous images of bfloat16."""
     [y] = widen((y,))
     if _of_one_cell(kernel, stride, padding, groups) and x.shape[2:] == y.shape[2:]:
         out = _pointwise().conv_weight_grad(_image(y), _image(x), kernel=(1, 1), **PLAIN)
@@ -137,8 +140,10 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
 def _(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, groups: int,
       recorded: bool) -> Callable[..., np.ndarray] | None:  # fmt: skip
     numbers = x.shape[2:], y.shape[2:], kernel, stride, padding, dilation
-    if not (y.dtype == x.dtype == np.float32 and y.flags.c_contiguous and x.flags.c_contiguous):
+    half = y.dtype == BFLOAT16
+    if not (y.flags.c_contiguous and x.flags.c_contiguous):
         return None
+    [y] = widen((y,))
     if output_is_channels_last(y, x):
         return None
     if _of_one_cell(kernel, stride, padding, groups) or _cells_apart(y, x, numbers, groups):
@@ -160,6 +165,7 @@ def _(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tu
     run, padded = sum_windows().with_last(items, words), any(padding)
 
     def compute(y: np.ndarray, x: np.ndarray, held: Any = references) -> np.ndarray:
+        [y] = widen((y,)) if half else (y,)
         image, right, out = readable_behind(border(x), shape.rows), line_up(y), np.empty(result, np.float32)
         run(image, right, out)
         if padded and border_counts(out, (slice(None), 0), y):
@@ -277,7 +283,7 @@ def _gathered(source: np.ndarray, w: np.ndarray, b: np.ndarray | None, numbers: 
     weights_last = not w.flags.c_contiguous and to_last(w).flags.c_contiguous
     if not weights_last:
         w = np.ascontiguousarray(w)
-    arguments = w.shape, numbers, groups, forward, last, weights_last
+    arguments = w.shape, numbers, groups, forward, last, weights_last, source.dtype
     plan = _plan(source.shape, *arguments, False)
     some = _together(plan, source.shape, math.prod(numbers[int(forward)]))
     out, packed, panels_of_parts = plan.empty(), None, None
@@ -318,8 +324,8 @@ def _prepared(source: np.ndarray, w: np.ndarray, b: np.ndarray | None, numbers: 
     """What `_gathered` does at once on the calling thread, as a function of source, w and b; None where it does more."""
     if not source.flags.c_contiguous or not w.flags.c_contiguous or used_cells(*numbers) is not None:
         return None
-    plan = _plan(source.shape, w.shape, numbers, groups, forward, False, False, False)
-    (count, elements, grain), shape, first, padded = plan.panels, plan.shape, plan.first, plan.padded
+    plan = _plan(source.shape, w.shape, numbers, groups, forward, False, False, source.dtype, False)
+    (count, elements, grain), first, padded = plan.panels, plan.first, plan.padded
     border = prepared_border(source, plan.size, plan.border, groups)
     if (
         border is None
@@ -334,7 +340,7 @@ def _prepared(source: np.ndarray, w: np.ndarray, b: np.ndarray | None, numbers: 
     whole = b is None or (b.flags.c_contiguous and b.size == math.prod(plan.bias))
 
     def compute(source: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray:
-        image, out = border(source), np.empty(shape, np.float32)
+        image, out = border(source), plan.empty()
         packed = empty(elements, np.float32) if elements else None
         if count:
             pack(w, packed)
@@ -358,7 +364,7 @@ class _Plan(NamedTuple):
     """How results, or input gradients, of certain shapes are computed.
 
     Attributes:
-        shape: of the result as it is computed; last: whether that is channels-last.
+        shape, dtype: of the result as it is computed; last: whether that is channels-last.
         border, size: of the source, as in `Gather`; padded: whether the border is summed.
         first: where some results are that all weights are in.
         panels: of weights that are packed before, 0 of them where each piece packs what it uses; elements of all panels, 0 where
@@ -370,6 +376,7 @@ class _Plan(NamedTuple):
     """
 
     shape: tuple[int, ...]
+    dtype: np.dtype
     last: bool
     border: tuple[int, ...]
     size: tuple[int, ...]
@@ -384,7 +391,7 @@ class _Plan(NamedTuple):
 
     def empty(self) -> np.ndarray:
         """Memory for the result as it is computed."""
-        return np.empty(self.shape, np.float32)
+        return np.empty(self.shape, self.dtype)
 
     def packed(self, w: np.ndarray) -> Any:
         """The weights in panels, or memory for those that pieces pack; 0 if they have their own."""
@@ -408,14 +415,17 @@ class _Plan(NamedTuple):
 
 
 def _plan(source: tuple, weight: tuple, numbers: tuple, groups: int, forward: bool, last: bool, weights_last: bool,
-          exact: bool) -> _Plan:  # fmt: skip
-    """The plan for shapes of the source and of the weights; exact: no border is summed."""
-    return _plan_of_threads(source, weight, numbers, groups, forward, last, weights_last, exact, get_num_threads())
+          dtype: np.dtype, exact: bool) -> _Plan:  # fmt: skip
+    """The plan for shapes of the source and of the weights; dtype: of the result; exact: no border is summed."""
+    return _plan_of_threads(
+        source, weight, numbers, groups, forward, last, weights_last, dtype, exact, get_num_threads()
+    )
 
 
 @functools.lru_cache(512)
 def _plan_of_threads(source: tuple, weight: tuple, numbers: tuple, groups: int, forward: bool, last: bool,
-                     weights_last: bool, exact: bool, threads: int) -> _Plan:  # fmt: skip
+                     weights_last: bool, dtype: np.dtype, exact: bool, threads: int) -> _Plan:  # fmt: skip
+    assert not (last and dtype == BFLOAT16), "tiles write results that are channels-last, in float32"
     size, result, kernel, *_ = numbers
     sides = (weight[0] // groups, weight[1]) if forward else (weight[1], weight[0] // groups)
     columns, summed = sides
@@ -442,14 +452,14 @@ def _plan_of_threads(source: tuple, weight: tuple, numbers: tuple, groups: int, 
     words = words_for([
         address_of(lines), lines.size, columns, summed, cells, weights_last, forward, in_group, shape.columns,
         turner("scatter"), turner("lines"), separate, address_of(table.offsets), address_of(phases), len(phases),
-        address_of(table.blocks), turner(), ends[0][0], lazy, unset, packs, last, *cut,
+        address_of(table.blocks), turner(rounds=dtype == BFLOAT16), dtype.itemsize, ends[0][0], lazy, unset, packs, last, *cut,
         math.prod(table.size) * summed * groups, math.prod(table.size) * summed, channels,
     ], (lines, table.offsets, phases, table.blocks))  # fmt: skip
     out = (source[0], *target, channels) if last else (source[0], channels, *target)
     panel_count = groups * in_group
     work = math.prod(out) * (weight_size // channels)
     return _Plan(
-        out, last, table.border, table.size, table.padded,
+        out, dtype, last, table.border, table.size, table.padded,
         (0, slice(None), *table.samples),
         (0 if lazy or packs else panel_count, 0 if lazy else panel_count * lines.size * shape.columns,
          -(-COPY * panel_count // max(1, weight_size))), filled,

@@ -8,7 +8,8 @@ and of channels-last images and weights, whose patches consist of whole pixels,
     result            patches (windows, cells · C)     times w, transposed
     weight gradient   y, transposed (O, windows)       times the patches
 
-Where images are small, a layer has more weights than numbers: to pack them for `conv_cpu`'s tiles takes longer than to multiply.
+Contiguous images may be of bfloat16, to which results are rounded as they are turned. Where images are small, a layer has more
+weights than numbers: to pack them for `conv_cpu`'s tiles takes longer than to multiply.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tdt._backend.windows import output_sizes
 from tdt._kernels import conv_cpu, product, unfold_cpu
 from tdt._kernels._addresses import address_of
 from tdt._kernels._code import Code, Value, native
+from tdt._kernels._formulas import narrow, widen
 from tdt._kernels._layout import COPY, bordered, transposed
 from tdt._kernels._phases import three
 from tdt._kernels._pool import parallel
@@ -39,36 +41,37 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
     how = {"stride": stride, "padding": padding, "dilation": dilation}
     size = output_sizes(x.shape[2:], w.shape[2:], **how)
     some = -(-COLUMNS // math.prod(size))
-    out = (_of_pixels if output_is_channels_last(x, w) else _of_planes)(x, w, size, some, how)
-    if b is not None:
-        out += b.reshape(-1, *(1,) * len(size))
+    out = (_of_pixels if output_is_channels_last(x, w) else _of_planes)(x, w, b, size, some, how)
     if any(padding) and conv_cpu.border_counts(out, (0, slice(None), *(0,) * len(size)), w):
         return conv_cpu.conv(x, w, b, **how, groups=groups)
     return out
 
 
-def _of_pixels(x: np.ndarray, w: np.ndarray, size: tuple, some: int, how: dict) -> np.ndarray:
-    """The result without a bias for channels-last images and weights, so many samples at a time."""
+def _of_pixels(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, size: tuple, some: int, how: dict) -> np.ndarray:
+    """The result for channels-last images and weights, so many samples at a time."""
     weights = to_last(w).reshape(len(w), -1).T
     out = np.empty((len(x), *size, len(w)), np.float32)
     for first in range(0, len(x), some):
         part = out[first : first + some]
         patches = _pixel_patches(x[first : first + some], w.shape[2:], size, **how)
-        part[...] = product(np, patches, weights).reshape(part.shape)
+        part[...] = product(np, patches, weights, b).reshape(part.shape)
     return to_front(out)
 
 
-def _of_planes(x: np.ndarray, w: np.ndarray, size: tuple, some: int, how: dict) -> np.ndarray:
-    """The result without a bias for contiguous images and weights."""
+def _of_planes(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, size: tuple, some: int, how: dict) -> np.ndarray:
+    """The result for contiguous images and weights."""
     weights = w.reshape(len(w), -1)
-    out = np.empty((len(x), len(w), math.prod(size)), np.float32)
+    out = np.empty((len(x), len(w), math.prod(size)), x.dtype)
     for first in range(0, len(x), some):
         part = out[first : first + some]
         patches = _patches(x[first : first + some], w.shape[2:], size, **how)
         result = product(np, weights, patches)
-        part[...] = (result if len(part) == 1 else transposed(result, result.size // len(part), len(part))).reshape(
-            part.shape
-        )
+        if b is not None:
+            result += b[:, None]
+        if len(part) > 1:
+            transposed(result, result.size // len(part), len(part), part)
+        else:
+            part[0] = result if x.dtype == np.float32 else narrow(result, x.dtype)
     return out.reshape(len(x), len(w), *size)
 
 
@@ -105,8 +108,9 @@ def _pixel_patches(
 
 
 def _samples_last(x: np.ndarray) -> np.ndarray:
-    """(N, C, *spatial) as contiguous (C, *spatial, N)."""
-    return (x if len(x) == 1 else transposed(x, len(x), x.size // len(x))).reshape(*x.shape[1:], len(x))
+    """(N, C, *spatial) as contiguous (C, *spatial, N) of float32."""
+    lines = widen((x,))[0] if len(x) == 1 else transposed(x, len(x), x.size // len(x))
+    return lines.reshape(*x.shape[1:], len(x))
 
 
 def _patches(x: np.ndarray, kernel: tuple, size: tuple, stride: tuple, padding: tuple, dilation: tuple) -> np.ndarray:

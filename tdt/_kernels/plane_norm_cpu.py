@@ -62,13 +62,13 @@ def _prepared(
     x: np.ndarray, sizes: tuple[int, ...], shape: tuple[int, ...], eps: float, count: int
 ) -> Callable[..., Any] | None:
     """`_normed` with the first `count` statistics, for images of the shape of x; None where several threads would do it."""
-    if x.dtype == BFLOAT16 or sizes[0] >= 2 * _grain(sizes):
+    if sizes[0] >= 2 * _grain(sizes):
         return None
-    like, ones, zeros = x.shape, _equal(x.shape[1], 1), _equal(x.shape[1], 0)
-    run = _forward(False).with_last(sizes[0], *sizes, eps)
+    like, kind, ones, zeros = x.shape, x.dtype, _equal(x.shape[1], 1), _equal(x.shape[1], 0)
+    run = _forward(kind == BFLOAT16).with_last(sizes[0], *sizes, eps)
 
     def normed(x: np.ndarray, w: np.ndarray | None, b: np.ndarray | None) -> Any:
-        out, statistics = np.empty(like, np.float32), np.empty((3, *shape), np.float32)
+        out, statistics = np.empty(like, kind), np.empty((3, *shape), np.float32)
         run(x, out, ones if w is None else w, zeros if b is None else b, statistics)
         return (out, *statistics[:count]) if count else out
 

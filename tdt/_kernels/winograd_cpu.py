@@ -3,7 +3,8 @@
 Sixteen products for each 2 × 2 piece of a result, instead of 36 (A. Lavin, S. Gray, Fast Algorithms for Convolutional
 Neural Networks, 2016). Images lie channels-last; `_winograd` has the transforms and the loops, `_tile` the products. Work is
 cut by shapes alone, and every sum belongs to one thread, so bits do not depend on the number of threads; nor on the memory
-format.
+format. Contiguous images of bfloat16 are read, and written, as they are laid out channels-last and back; weight gradients are
+float32.
 
 The transforms only add and halve, but results are differences of larger numbers. So channels are summed in short runs, and
 results are as close to float64 as those of a direct sum, for any mean and deviation. A NaN reaches just the results that it
@@ -188,7 +189,7 @@ def _convolved(
     if last:
         out = np.empty((count, *size, out_channels), np.float32)
         return to_front(out) if _convolve(x, u, bias, padding, out, width) else None
-    result = np.empty((count, out_channels, *size), np.float32)
+    result = np.empty((count, out_channels, *size), x.dtype)
     each = min(count, _at_a_time(x[0].size + result[0].size))
     memory = np.empty((each, *size, out_channels), np.float32)
     for first in range(0, count, each):

@@ -67,11 +67,13 @@ class Casting:
         finally:
             state.handler, state.fast_record = handler, fast_record
 
-    def called(self, function: Callable[..., Any], op: Any, *operands: Any) -> Any:
-        """`function` of the operands of its op, cast; None where they do not have one dtype then."""
+    def called(self, function: Callable[..., Any], op: Any, *operands: Any, mixed: Callable[..., Any]) -> Any:
+        """`function` of the operands of its op, cast, or `mixed` where weights stay float32; None for operands of other types."""
         if op.float32_weights and self._keeps(op, *operands):
-            return None
-        operands = self.operands_for(op, operands)
+            x = self._lowered(operands[0])
+            fits = isinstance(x, Tensor) and x._a.__class__ is np.ndarray and x._a.dtype == _dtype.bfloat16.np
+            return self.without(mixed, x, *operands[1:]) if fits else None
+        operands = tuple(map(self._lowered, operands))
         kinds = {x._a.dtype if isinstance(x, Tensor) else x for x in operands if x is not None}
         return self.without(function, *operands) if len(kinds) == 1 else None
 
@@ -136,11 +138,13 @@ def cast_for(kind: str, *operands: Any) -> tuple:
     return tuple(map(handler.caster(kind), operands)) if handler.__class__ is Casting else operands
 
 
-def called_below_autocast(function: Callable[..., Any], op: Any, *operands: Any) -> Any:
-    """`function` of the operands of its op, cast by the active autocast block, without this block; None where there is no block,
-    or operands of several dtypes are left."""
+def called_below_autocast(function: Callable[..., Any], op: Any, *operands: Any, mixed: Callable[..., Any]) -> Any:
+    """`function` of the operands of its op, cast by the active autocast block, without this block.
+
+    Where the weights stay float32, `mixed` is called instead. None where there is no block, or types differ otherwise.
+    """
     handler = state.handler
-    return handler.called(function, op, *operands) if handler.__class__ is Casting else None
+    return handler.called(function, op, *operands, mixed=mixed) if handler.__class__ is Casting else None
 
 
 def cast_operands(op: Any, *operands: Any) -> tuple:

@@ -73,7 +73,8 @@ def make_plan(op: Op, key: tuple, arrays: list) -> Plan:
     # NumPy would round after each step of a half-precision computation; like PyTorch, compute in float32 and round once.
     # Formulas do so themselves.
     low = first.np if casts is None and first.np in LOWER and op.computes and not op.formula else None
-    plan = Plan(casts, low, casts is None and low is None and op.simple)
+    direct = low is None or (op.half and op.lower is None and not op.wide_scalars)
+    plan = Plan(casts, low, bool(casts is None and direct and op.simple))
     plan.by_rank = {} if len({d for d, _ in tensors}) > 1 else None
     return plan
 

@@ -13,7 +13,7 @@ import pytest
 import tdt
 import tdt.nn.functional as F
 from tdt import _kernels
-from tdt._kernels import _dots, product_cpu
+from tdt._kernels import _dots, _formulas, product_cpu
 from tdt._kernels._conditions import vectors_of_eight
 from tdt.autograd._accumulate import accumulate
 from tests.oracles.rounding import assert_rounded_once
@@ -148,7 +148,13 @@ def test_attention(sizes: tuple[int, ...], causal: bool, monkeypatch: pytest.Mon
         assert (own.float() - expected.float()).abs().max() <= 0.02 * expected.float().abs().max()
 
 
-CONVOLUTIONS = [  # images, weights, stride, padding: Winograd's algorithm, the direct sum, 1 × 1
+READING = [  # images, weights, stride, padding: Winograd's algorithm both ways, patches of small images
+    ((3, 64, 12, 12), (64, 64, 3, 3), 1, 1),
+    ((3, 128, 3, 3), (512, 128, 3, 3), 1, 1),
+    ((2, 128, 4, 4), (512, 128, 3, 3), 2, 1),
+    ((1, 128, 3, 3), (512, 128, 3, 3), 1, 1),
+]
+CONVOLUTIONS = [  # as well: Winograd's algorithm, the direct sum, 1 × 1
     ((2, 32, 17, 15), (48, 32, 3, 3), 1, 1),
     ((2, 5, 9, 8), (7, 5, 3, 3), 2, 1),
     ((1, 3, 20, 20), (16, 3, 7, 7), 2, 3),
@@ -176,14 +182,35 @@ def convolved(shapes: tuple, last: bool, dtype: Any = None, absolute: bool = Fal
 
 
 @pytest.mark.parametrize("last", [False, True])
-@pytest.mark.parametrize("shapes", CONVOLUTIONS, ids=str)
+@pytest.mark.parametrize("shapes", [*CONVOLUTIONS, *READING], ids=str)
 def test_convolutions_with_weights_of_float32(shapes: tuple, last: bool, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(
         _dots, "available", lambda: ""
     )  # else autocast rounds the weights and their gradients: see below
     expected = convolved(shapes, last, tdt.float32)
-    for own, each in zip(convolved(shapes, last), [expected[0].bfloat16(), *expected[1:]], strict=True):
-        assert_same_bits(own, each)
+    for _ in range(3):  # later calls are prepared
+        for own, each in zip(convolved(shapes, last), [expected[0].bfloat16(), *expected[1:]], strict=True):
+            assert_same_bits(own, each)
+
+
+@pytest.mark.parametrize("shapes", READING[:3], ids=str)  # one image alone lies as its patches do
+def test_kernels_that_read_bfloat16_convert_no_images(shapes: tuple, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(_dots, "available", lambda: "")
+    converted, astype = [], _formulas.astype
+    monkeypatch.setattr(_formulas, "astype", lambda x, dtype: converted.append(x.shape) or astype(x, dtype))
+    *_, gradient, _ = [each.shape for each in convolved(shapes, last=False)]
+    assert gradient not in converted  # weights stay float32
+    assert converted.count(shapes[0]) == (
+        0 if shapes is READING[0] else 1
+    )  # the gradient of patches is rounded after them
+
+
+def test_mixed_operands_stay_an_error_where_autocast_casts_none():
+    x, w = tensor(1, 2, 5, 5), tensor(3, 2, 3, 3, dtype=tdt.float32)
+    with tdt.autocast("cuda", tdt.bfloat16), pytest.raises(RuntimeError, match="should be the same"):
+        F.conv2d(x, w)
+    with tdt.autocast("cuda", tdt.bfloat16), pytest.raises(RuntimeError, match="same dtype"):
+        F.linear(x, tensor(7, 5, dtype=tdt.float32))
 
 
 @pytest.mark.parametrize("last", [False, True])

@@ -26,6 +26,7 @@ from tdt._core.mode import state
 from tdt._core.tensor import Tensor
 from tdt._kernels import (
     LOWER,
+    UFUNCS,
     ByShape,
     chosen,
     convolution,
@@ -38,6 +39,7 @@ from tdt._kernels import (
     gpu_kernel,
     groups_of_images,
     kernel,
+    key_of,
     large_pair_convolution,
     lazy,
     many_tiles,
@@ -48,13 +50,13 @@ from tdt._kernels import (
     widen,
 )
 from tdt._ops._common import C_NAMES, Ints
-from tdt._ops.nn._checked import CheckedCalls
+from tdt._ops.nn._checked import MOST, CheckedCalls
 from tdt._ops.nn._conv_portable import convolve_group, input_grad, weight_grad
 from tdt._ops.nn._windows import (
     tuple_of,
 )
 from tdt._ops.nn.pad import pad
-from tdt.autograd._autocast import called_below_autocast, cast_operands, casts_on
+from tdt.autograd._autocast import called_below_autocast, cast_operands
 from tdt.autograd._dispatch import apply
 from tdt.autograd._layouts import Layouts
 from tdt.autograd._node_names import label
@@ -79,7 +81,7 @@ CUDNN = {name: gpu_kernel(f"cudnn_gpu:{name}", lazy("cudnn_gpu:fits")) for name 
 
 def _kernels(name: str) -> ByShape:
     of_volumes = () if name == "conv_input_grad" else (kernel(f"volume_cpu:{name}", few_image_channels, lines=True),)
-    of_patches = () if name == "conv_input_grad" else (kernel(f"patches_cpu:{name}", few_windows),)
+    of_patches = () if name == "conv_input_grad" else (kernel(f"patches_cpu:{name}", few_windows, half=True),)
     overlap = (kernel(f"overlap_cpu:{name}", overlapping_windows, lines=True),) if name == "conv_input_grad" else ()
     of_depths = () if name == "conv" else (kernel(f"depth_cpu:{name}", few_volume_channels),)
     of_lines = kernel(f"lines_cpu:{name}", few_line_channels)
@@ -92,9 +94,9 @@ def _kernels(name: str) -> ByShape:
             kernel(f"pointwise_cpu:{name}", pointwise, lines=True),
             *of_volumes,
             *of_patches,
-            kernel(f"winograd_cpu:{name}", many_tiles),
+            kernel(f"winograd_cpu:{name}", many_tiles, half=True),
             *overlap,
-            kernel(f"conv_cpu:{name}", convolution),
+            kernel(f"conv_cpu:{name}", convolution, half=True),
             gpu_kernel(f"conv_gpu:{name}", gpu_convolution),
         )
     )
@@ -105,54 +107,79 @@ OF_PAIRS = {name: (kernel(f"bfloat16_conv_cpu:{name}", large_pair_convolution), 
 
 def _in_half_precision(op: Any, xp: Any, arrays: tuple, attributes: dict) -> Any:
     """A convolution of half-precision arrays: by a kernel for them, else in float32, rounded."""
-    result = _by_pairs(op, xp, arrays, attributes)
-    return _in_float32(op, xp, arrays, attributes)(*arrays) if result is None else result
+    return _rounded(op, xp, arrays, attributes, _own_kernels(op, xp, arrays, attributes))
 
 
-def _in_float32(op: Any, xp: Any, arrays: tuple, attributes: dict) -> Callable[..., Any]:
-    """What computes a convolution of half-precision arrays like these in float32, and rounds it."""
-    low = arrays[0].dtype
-    if xp is np and (fast := _reading_bfloat16(op, xp, arrays, attributes)):
-        return lambda x, *others: narrow(fast(x, *widen(others), **attributes), low)
-    function = chosen(op.kernels, xp, *widen(arrays), **attributes) or functools.partial(op.forward, xp)
-
-    def compute(*arrays: Any) -> Any:
-        wide = function(*widen(arrays), **attributes)
+def _rounded(op: Any, xp: Any, arrays: tuple, attributes: dict, own: list[Callable[..., Any]]) -> Any:
+    result = _first_of(own, arrays)
+    if result is None:
+        wide = widen(arrays)
+        call = _call(op, xp, *wide, **attributes)
+        result = call(*wide) if call else op.forward(xp, *wide, **attributes)
         launch_waiting()  # the sum with a bias
-        return narrow(wide, low)
-
-    return compute
+    return narrow(result, arrays[0].dtype)
 
 
 def _of_half_precision(arrays: tuple, attributes: dict) -> Callable[..., Any]:
     """What computes `conv` of half-precision arrays like these."""
-    in_float32 = _in_float32(conv, np, arrays, attributes)
-    by_pairs = chosen(OF_PAIRS["conv"], np, *arrays, **attributes)
-    if by_pairs is None:
-        return in_float32
-
-    def compute(*arrays: Any) -> Any:
-        result = by_pairs(*arrays, **attributes)
-        return in_float32(*arrays) if result is None else result
-
-    return compute
+    own = _own_kernels(conv, np, arrays, attributes)
+    return lambda *arrays: _rounded(conv, np, arrays, attributes, own)
 
 
-def _by_pairs(op: Any, xp: Any, arrays: tuple, attributes: dict) -> Any:
-    """A convolution of half precision by its own kernel; None where it has none."""
-    fast = chosen(OF_PAIRS[op.name], xp, *arrays, **attributes)
-    return fast(*arrays, **attributes) if fast else None
+def _first_of(own: list[Callable[..., Any]], arrays: tuple) -> Any:
+    """What the first kernel computes that does not return None; None where there is none."""
+    for compute in own:
+        if (result := compute(*arrays)) is not None:
+            return result
+    return None
 
 
-def _reading_bfloat16(op: Any, xp: Any, arrays: tuple, attributes: dict) -> Any:
-    """The kernel of float32 for arrays of these shapes, if it takes images of bfloat16: they are converted when they are laid
-    out channels-last. None for other kernels, memory formats and types."""
-    for image in arrays if op is conv_weight_grad else arrays[:1]:
-        if image.dtype != bfloat16.np or image.ndim != 4 or not image.flags.c_contiguous:
-            return None
-    like = [None if a is None else _blank(a.shape) for a in arrays]
-    fast = chosen(op.kernels, xp, *like, **attributes)
-    return fast if any(fast is each.function for each in op.kernels[-2:]) else None
+def _own_kernels(op: Any, xp: Any, arrays: tuple, attributes: dict) -> list[Callable[..., Any]]:
+    """Kernels of half precision, as functions of arrays like these; each may return None, and float32 of a weight gradient.
+
+    From the second call on with all that they prepare.
+    """
+    if xp is not np:
+        fast = chosen(OF_PAIRS[op.name], xp, *arrays, **attributes)
+        return [functools.partial(fast, **attributes)] if fast else []
+    key = op.name, *key_of(arrays, attributes)
+    if (found := _OWN_KERNELS.get(key)) is not None:
+        return found
+    by_pairs = chosen(OF_PAIRS[op.name], np, *arrays, **attributes)
+    found = [functools.partial(by_pairs, **attributes)] if by_pairs else []
+    if _reads_bfloat16(op, arrays):
+        kernel = op.kernels.first([None if a is None else _blank(a.shape) for a in arrays], attributes)
+        if kernel is not None and kernel.half:
+            found.append(_reading(op, kernel.function, arrays, attributes, key in _OWN_KERNELS))
+    if len(_OWN_KERNELS) >= MOST:
+        _OWN_KERNELS.clear()
+    _OWN_KERNELS[key] = found if key in _OWN_KERNELS else None
+    return found
+
+
+_OWN_KERNELS: dict[tuple, list[Callable[..., Any]] | None] = {}
+UFUNCS.append(_OWN_KERNELS)
+
+
+def _reads_bfloat16(op: Any, arrays: tuple) -> bool:
+    """Whether images are as kernels of float32 take them in bfloat16: contiguous, as is the result."""
+    images = arrays if op is conv_weight_grad else arrays[:1]
+    plain = all(a.dtype == bfloat16.np and a.ndim < 5 and a.flags.c_contiguous for a in images)
+    return plain and not output_is_channels_last(*arrays[:2])
+
+
+def _reading(op: Any, kernel: Any, arrays: tuple, attributes: dict, prepares: bool) -> Callable[..., Any]:
+    """A kernel as a function of images in bfloat16, and of weights and a bias of any precision.
+
+    prepares: whether it is asked to prepare such calls.
+    """
+    wide = arrays if op is conv_weight_grad else (arrays[0], *widen(arrays[1:]))
+    prepare = getattr(kernel, "prepare", None) if prepares else None
+    prepared = prepare and prepare(*wide, **attributes, recorded=True)
+    compute = prepared or functools.partial(kernel, **attributes)
+    if op is conv_weight_grad or all(a is None or a.dtype not in LOWER for a in arrays[1:]):
+        return compute
+    return lambda x, *others: compute(x, *widen(others))
 
 
 @functools.lru_cache(256)
@@ -263,18 +290,18 @@ def _gradients(xp, g, needs, x, w, how):
 
 def _gradients_in_half_precision(xp, g, needs, x, w, how):
     """Those that kernels for half precision compute, and the others in float32, each operand converted once."""
-    gx = _by_pairs(conv_input_grad, xp, (g, w), {"size": x.shape[2:], **how}) if needs[0] else None
-    gw = _by_pairs(conv_weight_grad, xp, (g, x), {"kernel": w.shape[2:], **how}) if needs[1] else None
-    if needs[0] and gx is None and xp is np:
-        if fast := _reading_bfloat16(conv_input_grad, xp, (g, w), {"size": x.shape[2:], **how}):
-            gx = fast(g, *widen((w,)), size=x.shape[2:], **how)
-    if needs[1] and gw is None and xp is np:
-        if fast := _reading_bfloat16(conv_weight_grad, xp, (g, x), {"kernel": w.shape[2:], **how}):
-            gw = fast(g, x, kernel=w.shape[2:], **how)
+    gx = gw = None
+    if needs[0]:
+        arrays, sizes = (g, w, None), {"size": x.shape[2:], **how}
+        gx = _first_of(_own_kernels(conv_input_grad, xp, arrays, sizes), arrays)
+    if needs[1]:
+        arrays, sizes = (g, x), {"kernel": w.shape[2:], **how}
+        gw = _first_of(_own_kernels(conv_weight_grad, xp, arrays, sizes), arrays)
     left = needs[0] and gx is None, needs[1] and gw is None, needs[2]
     if not any(left[:2]):
         return gx, gw, _bias_grad(xp, g) if needs[2] else None
-    wide_g, wide_x, wide_w = widen((g, x, w))
+    wide_g, *wide = widen((g, *(a for a, need in ((x, left[1]), (w, left[0])) if need)))
+    wide_x, wide_w = wide[0] if left[1] else x, wide[-1] if left[0] else w
     others = _gradients(xp, wide_g, left, wide_x, wide_w, how)  # which are rounded where the operand was
     return tuple(b if a is None else a for a, b in zip((gx, gw, None), others, strict=True))
 
@@ -411,12 +438,13 @@ def check_arguments(name: str, size: tuple, dtype: Any, weight: tuple, weight_dt
         )
 
 
-def kinds(x: Tensor, w: Tensor, b: Tensor | None) -> tuple[Any, ...]:
-    """The shape and NumPy's dtype of each operand, as the checks of arguments take them."""
+def kinds(x: Tensor, w: Tensor, b: Tensor | None, float32_weights: bool = False) -> tuple[Any, ...]:
+    """The shape and NumPy's dtype of each operand, as the checks of arguments take them.
+
+    float32_weights: beside an image of bfloat16 these pass as bfloat16.
+    """
     x, w = x._a, w._a
-    float32_weights = (
-        x.dtype == bfloat16.np and w.dtype == float32.np and casts_on("cpu")
-    )  # weights that stay float32 under autocast
+    float32_weights = float32_weights and x.dtype == bfloat16.np and w.dtype == float32.np
     dtypes = [x.dtype if float32_weights and a.dtype == float32.np else a.dtype for a in (w, w if b is None else b._a)]
     bias = (None, None) if b is None else (b._a.shape, dtypes[1])
     return (x.shape, x.dtype, w.shape, dtypes[0], *bias)
@@ -446,7 +474,8 @@ def _check(name: str, size: tuple, dtype: Any, weight: tuple, weight_dtype: Any,
 
 
 def _conv_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
-             groups: int) -> Tensor:  # fmt: skip
+             groups: int, float32_weights: bool = False) -> Tensor:  # fmt: skip
+    """A convolution in `nd` dimensions. float32_weights: autocast has cast the input alone."""
     for value, what in ((input, "input"), (weight, "weight")):
         if not isinstance(value, Tensor):
             raise TypeError(f"{name}(): argument '{what}' must be Tensor, not {type(value).__name__}")
@@ -454,7 +483,8 @@ def _conv_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | N
         function = functools.partial(
             _conv_nd, name, nd, stride=stride, padding=padding, dilation=dilation, groups=groups
         )
-        if (result := called_below_autocast(function, conv, input, weight, bias)) is not None:
+        mixed = functools.partial(function, float32_weights=True)
+        if (result := called_below_autocast(function, conv, input, weight, bias, mixed=mixed)) is not None:
             return result
     call, argument = None, input
     if input._a.__class__ is not np.ndarray:
@@ -479,7 +509,7 @@ def _conv_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | N
     if isinstance(padding, str):
         x, padding = _named_padding(x, weight, padding, stride, dilation)
     padding = tuple_of(padding, nd, "padding")
-    stride = _check(name, *kinds(x, weight, bias), stride, padding, dilation, groups)
+    stride = _check(name, *kinds(x, weight, bias, float32_weights), stride, padding, dilation, groups)
     how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     if not x.shape[1]:
         out = _without_channels(x, weight, bias, how)

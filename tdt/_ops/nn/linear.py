@@ -114,7 +114,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         if result is not None:
             return result
     if state.handler is not None and out is None:
-        result = called_below_autocast(linear, _linear, input, weight, bias)
+        result = called_below_autocast(linear, _linear, input, weight, bias, mixed=_of_float32_weights)
         if result is not None:
             return result
     try:
@@ -141,6 +141,13 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
         return ternary(_linear, input, weight, bias)
     refuse_out(out, input)
     return _linear.into(out, input, weight, bias)
+
+
+def _of_float32_weights(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
+    """`linear` of an input in bfloat16 and weights in float32; None for those that do not fit, and for vectors."""
+    x, w = input._a, weight._a
+    fits = x.ndim and w.ndim == 2 and x.shape[-1] == w.shape[-1] and (bias is None or bias._a.shape == w.shape[:-1])
+    return ternary(_linear, input, weight, bias) if fits else None
 
 
 def _weights_stay_float32(input: Tensor, weight: Tensor) -> bool:
