@@ -292,11 +292,10 @@ def _gradients_in_half_precision(xp, g, needs, x, w, how):
     """Those that kernels for half precision compute, and the others in float32, each operand converted once."""
     gx = gw = None
     if needs[0]:
-        arrays, sizes = (g, w, None), {"size": x.shape[2:], **how}
-        gx = _first_of(_own_kernels(conv_input_grad, xp, arrays, sizes), arrays)
+        own = _own_kernels(conv_input_grad, xp, (g, w, None), {"size": x.shape[2:], **how})
+        gx = _first_of(own, (g, w, None))
     if needs[1]:
-        arrays, sizes = (g, x), {"kernel": w.shape[2:], **how}
-        gw = _first_of(_own_kernels(conv_weight_grad, xp, arrays, sizes), arrays)
+        gw = _first_of(_own_kernels(conv_weight_grad, xp, (g, x), {"kernel": w.shape[2:], **how}), (g, x))
     left = needs[0] and gx is None, needs[1] and gw is None, needs[2]
     if not any(left[:2]):
         return gx, gw, _bias_grad(xp, g) if needs[2] else None
