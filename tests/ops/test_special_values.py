@@ -54,3 +54,59 @@ def test_sums_of_infinities_and_of_what_is_too_large_warn_of_nothing(shape):
         functional.batch_norm(large, None, None, training=True)  # its sums are float64 in generated code alone
     assert not any(t.isfinite().all() for t in overflowing + spreads[:6])
     assert all((t == 0).all() for t in spreads[6:])  # of equal numbers: their deviations are computed in float64
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("limit", [0.1, 0.3, 1 / 3, 2.71828])
+def test_elements_at_a_limit_of_clamp_have_pytorchs_gradient(dtype, limit):
+    calls = [
+        lambda x: x.clamp(limit), lambda x: x.clamp(max=limit), lambda x: x.clamp(-limit, limit), lambda x: x.clamp_min(limit),
+        lambda x: x.clamp_max(limit), lambda x: (x * 1).clamp_(-limit, limit), lambda x: (x * 1).clamp_max_(limit),
+    ]  # fmt: skip
+    for call in calls:
+        found = []
+        for t in (tdt, torch):
+            x = t.tensor([limit, limit * 1.01, limit * 0.99, -limit], dtype=getattr(t, dtype), requires_grad=True)
+            found.append(t.autograd.grad(call(x).sum(), x)[0].tolist())
+        assert found[0] == found[1]
+
+
+INFINITE = [[math.inf, 1.0], [math.inf, math.inf, 1.0], [-math.inf, -math.inf], [-math.inf, 1.0], [math.inf, -math.inf, 2.0],
+            [math.nan, math.inf]]  # fmt: skip
+
+
+@pytest.mark.parametrize("values", INFINITE, ids=str)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64"])
+def test_gradients_of_logsumexp_of_infinities_are_pytorchs(values, dtype):
+    found = []
+    for t in (tdt, torch):
+        x = t.tensor(values).to(getattr(t, dtype)).requires_grad_()
+        for graph in (False, True):
+            (g,) = t.autograd.grad(abs(t.logsumexp(x, 0)), x, create_graph=graph)
+            found.append(torch.tensor(g.tolist()))
+    for ours, theirs in zip(found[:2], found[2:], strict=True):
+        torch.testing.assert_close(ours, theirs, equal_nan=True)
+
+
+@pytest.mark.parametrize("logit", [math.inf, -math.inf, math.nan, 3.0])
+@pytest.mark.parametrize("weights", ["", "weight", "pos_weight"])
+def test_binary_cross_entropy_of_infinite_logits_is_pytorchs(logit, weights):
+    for target in (0.0, 0.5, 1.0):
+        for reduction in ("none", "mean", "sum"):
+            found = []
+            for t in (tdt, torch):
+                x, y = (t.tensor([v, 0.5], requires_grad=True) for v in (logit, target))
+                more = {weights: t.tensor([2.0, 3.0])} if weights else {}
+                loss = t.nn.functional.binary_cross_entropy_with_logits(x, y, reduction=reduction, **more)
+                found.append([torch.tensor(v.tolist()) for v in (loss, *t.autograd.grad(loss.sum(), (x, y)))])
+            for ours, theirs in zip(*found, strict=True):
+                torch.testing.assert_close(ours, theirs, equal_nan=True, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("logit", [math.inf, -math.inf, math.nan])
+def test_multilabel_soft_margin_loss_of_infinite_logits_is_pytorchs(logit):
+    found = [
+        [t.nn.functional.multilabel_soft_margin_loss(t.tensor([[logit, 1.0]]), t.tensor([[y, 1.0]])).item() for y in (0, 0.5, 1)]
+        for t in (tdt, torch)
+    ]  # fmt: skip
+    assert found[0] == pytest.approx(found[1], nan_ok=True)

@@ -138,12 +138,18 @@ def _clamp(xp: ModuleType, x: Any, low: Any = None, high: Any = None, *, out: An
     return xp.maximum(x, low, **into) if high is None else xp.minimum(xp.maximum(x, low), high, **into)
 
 
-def _check_bounds(input: Tensor, *bounds: Any) -> None:
-    """RuntimeError for a number that the result's dtype cannot hold."""
-    for bound in bounds:
+def _bounds(input: Tensor, low: Any, high: Any) -> tuple[Any, Any]:
+    """The bounds, numbers beside half precision rounded to it; RuntimeError for one that the result's dtype cannot hold."""
+    for bound in (low, high):
         kind = bound.__class__
         if (kind is float or kind is int) and not -LARGE < bound < LARGE:
             held(bound, _dtype.result_of([(input.dtype, not input.ndim)], [_dtype._PYTHON[kind]]))
+    dtype = input._a.dtype
+    if dtype in LOWER and not (
+        isinstance(low, Tensor) or isinstance(high, Tensor)
+    ):  # so that gradients compare with these
+        low, high = [b and astype(np.asarray(b, np.float64), dtype).item() for b in (low, high)]
+    return low, high
 
 
 def _inside(x: Any, low: Any, high: Any) -> Any:
@@ -193,7 +199,7 @@ def clamp(
     """
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    _check_bounds(input, min, max)
+    min, max = _bounds(input, min, max)
     if out is not None and not (isinstance(min, Tensor) or isinstance(max, Tensor)):
         refuse_out(out, input)
     return apply(_clamp, (input, min, max), {}) if out is None else _clamp.into(out, input, min, max)
@@ -212,7 +218,7 @@ def clamp_min(input: Tensor, min: Tensor | Number, *, out: Tensor | None = None)
     """
     if input.__class__ is not Tensor:
         check_operands("clamp_min", input, min)
-    _check_bounds(input, min)
+    min, _ = _bounds(input, min, None)
     result = apply(_clamp, (input, min, None), {}) if out is None else _clamp.into(out, input, min, None)
     return result if result._edge is None else label(result, f"ClampMinBackward{int(isinstance(min, Tensor))}")
 
@@ -230,7 +236,7 @@ def clamp_max(input: Tensor, max: Tensor | Number, *, out: Tensor | None = None)
     """
     if input.__class__ is not Tensor:
         check_operands("clamp_max", input, max)
-    _check_bounds(input, max)
+    _, max = _bounds(input, None, max)
     result = apply(_clamp, (input, None, max), {}) if out is None else _clamp.into(out, input, None, max)
     return result if result._edge is None else label(result, f"ClampMaxBackward{int(isinstance(max, Tensor))}")
 
@@ -520,8 +526,7 @@ def clamp_(input: Tensor, min: Tensor | Number | None = None, max: Tensor | Numb
     """
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    _check_bounds(input, min, max)
-    return _clamp.inplace(input, min, max)
+    return _clamp.inplace(input, *_bounds(input, min, max))
 
 
 @method()

@@ -405,26 +405,17 @@ _short_logsumexp = fold_path(_logsumexp, float_fold("logsumexp"), turned=False)
 
 @_logsumexp.vjp("x")
 def _(g: Tensor, x: Tensor, out: Tensor, dim: AllDims, keepdim: bool) -> Tensor:
-    total = keep(out, dim, x.shape, keepdim)
-    return keep(g, dim, x.shape, keepdim) * (x - total).masked_fill((x == total) & x.isinf(), 0).exp().conj()
+    return keep(g, dim, x.shape, keepdim) * (x - keep(out, dim, x.shape, keepdim)).exp().conj()
 
 
 @_logsumexp.fast_vjp("x")
 def _(xp: ModuleType, g: Any, x: Any, out: Any, dim: AllDims, keepdim: bool) -> Any:
     g, total = keep(g, dim, x.shape, keepdim), keep(out, dim, x.shape, keepdim)
-    if x.dtype.kind == "f":
-        return _share(xp, g, x, total)
-    return g * xp.exp(xp.where((x == total) & xp.isinf(x), 0, x - total)).conj()
+    return _share(xp, g, x, total) if x.dtype.kind == "f" else g * xp.exp(x - total).conj()
 
 
 _exp_of_difference = _kernels.from_formula("exp_of_difference", lambda xp, x, top: xp.exp(x - top), 2, ())[0]
-# An infinite element that is the whole sum has all of the gradient.
-_share = _kernels.from_formula(
-    "logsumexp_share",
-    lambda xp, g, x, total: g * xp.exp(xp.where((x == total) & xp.isinf(x), 0 * g, x - total)),
-    3,
-    (),
-)[0]
+_share = _kernels.from_formula("logsumexp_share", lambda xp, g, x, total: g * xp.exp(x - total), 3, ())[0]
 
 
 @method()

@@ -17,6 +17,7 @@ from tdt._ops.nn.loss.elements import _pair_loss, logits_loss
 from tdt.autograd._autocast import autocast
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
+from tdt.autograd._op_table import OPS
 
 
 @op(dtypes=FLOATING, autocast="float32", formula=True)
@@ -155,7 +156,9 @@ def with_logits(
     if weight is None is pos_weight and input.is_floating_point():
         loss = _pair_loss("logits_loss", input, target, reduction)
         return loss if loss.dtype is target.dtype else loss.to(target.dtype)
-    if pos_weight is None:
+    if pos_weight is None and input.is_floating_point():
+        losses = OPS["logits_loss"](input, target, reduction="none")
+    elif pos_weight is None:
         losses = _binary_cross_entropy_with_logits(input, target)
     else:
         _check_fits("binary_cross_entropy_with_logits", target, pos_weight, "pos_weight")
