@@ -119,7 +119,7 @@ def _remainder(graph: Graph, x: Any, y: Any) -> Ref:
     return graph.where((rest != 0) & ((rest < 0) ^ (y < 0)), rest + y, rest)
 
 
-@form("div_floor")
+@form("div_floor", "floor_divide")
 def _div_floor(graph: Graph, x: Any, y: Any) -> Ref:
     if next(v.dtype for v in (x, y) if isinstance(v, Ref)).kind == "f":
         return graph.op("Floor", FORMS["div"](graph, x, y))

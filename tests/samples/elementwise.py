@@ -97,7 +97,8 @@ samples(
 BINARY = {
     "add": (scaled(np.add), ANY, x(2, 3, seed=1)), "sub": (scaled(np.subtract), ANY, x(2, 3, seed=1)),
     "mul": (np.multiply, ANY, x(2, 3, seed=1)), "div": (np.true_divide, ANY, POSITIVE),
-    "div_floor": (np.floor_divide, FAR, POSITIVE), "div_trunc": (trunc_div, FAR, POSITIVE),
+    "div_floor": (np.floor_divide, FAR, POSITIVE), "floor_divide": (np.floor_divide, FAR, POSITIVE),
+    "div_trunc": (trunc_div, FAR, POSITIVE),
     "remainder": (np.remainder, FAR, POSITIVE), "fmod": (np.fmod, FAR, POSITIVE), "pow": (np.power, POSITIVE, ANY),
     "maximum": (np.maximum, FAR, ANY), "minimum": (np.minimum, FAR, ANY), "fmax": (np.fmax, FAR, ANY),
     "fmin": (np.fmin, FAR, ANY), "atan2": (np.arctan2, FAR, POSITIVE), "hypot": (np.hypot, FAR, POSITIVE),
@@ -119,6 +120,7 @@ BINARY = {
 QUOTIENTS = [call(np.array([5.3, -7.1, 4.4]), np.array([2.0, 1.5, -3.0]))]  # none is whole, none rounds to 0
 MORE = {
     "div_floor": QUOTIENTS,
+    "floor_divide": QUOTIENTS,
     "div_trunc": QUOTIENTS,
     "remainder": QUOTIENTS,
     "fmod": QUOTIENTS,

@@ -185,9 +185,14 @@ _remainder_of_integers = _of_integers("remainder", lambda xp, x, y: xp.remainder
 _fmod_of_integers = _of_integers("fmod", lambda xp, x, y: xp.fmod(x, y))
 
 
-@op(dtypes=REAL_NUMBERS, node="DivBackward2", sparse_values="coalesced", formula=True)
-def _div_floor(xp: ModuleType, x: Any, y: Any) -> Any:
+def _quotient_rounded_down(xp: ModuleType, x: Any, y: Any) -> Any:
     return _floor_of_integers(xp, x, y) if _refuse_zero(x, y) else xp.floor_divide(x, y)
+
+
+_div_floor, _floor_divide = (
+    op(_quotient_rounded_down, name=name, dtypes=REAL_NUMBERS, node=node, sparse_values="coalesced", formula=True)
+    for name, node in (("div_floor", "DivBackward2"), ("floor_divide", "NotImplemented"))
+)
 
 
 @op(dtypes=REAL_NUMBERS, node="DivBackward2", sparse_values="coalesced", formula=True)
@@ -198,6 +203,14 @@ def _div_trunc(xp: ModuleType, x: Any, y: Any) -> Any:
 for _rounded in (_div_floor, _div_trunc):
     _rounded.vjp("x")(lambda g: g.new_zeros(g.shape))
     _rounded.vjp("y")(lambda g: g.new_zeros(g.shape))
+
+
+def absent(g: Tensor) -> Tensor:
+    raise RuntimeError("derivative for aten::floor_divide is not implemented; div(…, rounding_mode='floor') has one")
+
+
+_floor_divide.vjp("x")(absent)
+_floor_divide.vjp("y")(absent)
 DIVISIONS = {None: _div, "floor": _div_floor, "trunc": _div_trunc}
 
 
@@ -493,17 +506,17 @@ def div(
 
 @method()
 def floor_divide(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
-    """The quotient input / other rounded down, element by element.
+    """The quotient input / other rounded down, element by element. It has no gradient; `div(rounding_mode="floor")` has.
 
     Shape: input (*), other broadcastable with it; result the broadcast shape.
     Raises:
-        RuntimeError: when an integer is divided by 0.
+        RuntimeError: when an integer is divided by 0, and in the backward pass.
 
     >>> import tdt
     >>> tdt.floor_divide(tdt.tensor([7, -7]), 2)
     tensor([ 3, -4])
     """
-    return finish(_div_floor, out, input, other)
+    return finish(_floor_divide, out, input, other)
 
 
 @method(in_place=by_op)
@@ -573,14 +586,14 @@ def div_(input: Tensor, other: Tensor | Number, *, rounding_mode: str | None = N
 @method()
 def floor_divide_(input: Tensor, other: Tensor | Number) -> Tensor:
     """In-place version of `floor_divide`."""
-    return _div_floor.inplace(input, other)
+    return _floor_divide.inplace(input, other)
 
 
 arithmetic_operator("add", _add)
 arithmetic_operator("sub", _sub, reflected_node="RsubBackward1")
 arithmetic_operator("mul", _mul)
 arithmetic_operator("truediv", _div)
-arithmetic_operator("floordiv", _div_floor)
+arithmetic_operator("floordiv", _floor_divide)
 arithmetic_operator("mod", _remainder)
 Tensor.__div__ = Tensor.__truediv__  # type: ignore[assignment, method-assign]
 Tensor.__rdiv__, Tensor.__idiv__ = Tensor.__rtruediv__, Tensor.__itruediv__  # type: ignore[method-assign]
