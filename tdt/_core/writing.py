@@ -37,6 +37,16 @@ def check_memory(x: Tensor, repeats: bool = False) -> None:
         )
 
 
+def is_same_data(x: Tensor, y: Tensor) -> bool:
+    """Whether y's elements are those of x, in the same places: to copy them writes nothing."""
+    a, b = x._a, y._a
+    return x is y or (
+        x._st is y._st
+        and (a.dtype, a.shape, a.strides) == (b.dtype, b.shape, b.strides)
+        and _backend.byte_bounds(a) == _backend.byte_bounds(b)
+    )
+
+
 def check_overlap(x: Tensor, others: tuple) -> None:
     """Reject operands that partly overlap x's memory: writing would change them while they are read.
 

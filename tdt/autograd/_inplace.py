@@ -432,6 +432,8 @@ def write_out(op: Op, out: Any, operands: tuple, attributes: dict) -> Any:
         )
     if op.broadcasts:
         for t in targets:
+            if op.elementwise:
+                check_memory(t)
             check_overlap(t, operands)
     try:
         results = op(*operands, **attributes)

@@ -565,3 +565,34 @@ def test_tensors_of_no_dimensions_are_numbers_in_keys():
     for lib in (tdt, torch):
         with pytest.raises(IndexError):
             lib.ones(2, 3)[:, lib.tensor(3)]
+
+
+KEYS_OF_NOTHING = {
+    "Ellipsis and an integer": (..., 0), "an integer": 0, "a slice": slice(None), "two integers": (0, 0),
+    "an integer and Ellipsis": (0, ...), "Ellipsis and a slice": (..., slice(None)), "None and an integer": (None, 0),
+    "a list": [0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", KEYS_OF_NOTHING.values(), ids=KEYS_OF_NOTHING)
+def test_keys_with_too_many_indices_are_refused_with_pytorchs_message(key):
+    for shape in ((), (2,)):
+        found = []
+        for lib in (tdt, torch):
+            x = lib.ones(shape)
+            keys = [key] if shape == () else [(*key, 0) if isinstance(key, tuple) else (key, 0, 0)]
+            keys += (
+                [lib.tensor(0), lib.tensor([0]), (..., lib.tensor(0))] if shape == () else [(..., 0, lib.tensor([0]))]
+            )
+            for k in keys:
+                for call in (
+                    lambda x, k: x[k],
+                    lambda x, k: x.__setitem__(k, 2),
+                    lambda x, k: x.__setitem__(k, x.sum()),
+                ):
+                    try:
+                        found.append(str(call(x, k)).replace("torch.", "tdt."))
+                    except IndexError as error:
+                        found.append(str(error).partition(" (got")[0])
+        half = len(found) // 2
+        assert found[:half] == found[half:]

@@ -175,3 +175,29 @@ def test_integers_that_rounding_leaves_are_written_to_targets_with_gaps(name: st
         out = tdt.zeros(20, 40, dtype=x.dtype)[:, ::2]
         getattr(tdt, name)(x, out=out)
         assert out.equal(x)
+
+
+@pytest.mark.parametrize("call", [lambda t, a, b: t.add(b, b, out=a), lambda t, a, b: t.neg(b, out=a),
+                                  lambda t, a, b: t.clamp(b, 0, out=a)], ids=["add", "neg", "clamp"])  # fmt: skip
+def test_a_target_that_overlaps_itself_is_refused_whatever_its_shape(call: Callable[..., Any]):
+    for lib in (tdt, require_torch()):
+        b = lib.arange(3.0)[None]
+        with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single"):
+            call(lib, b.expand(3, 3), b)
+
+
+@pytest.mark.parametrize("write", [
+    lambda a, b: a.__setitem__(..., b), lambda a, b: a[:, :2].__setitem__(..., b[:, :2]), lambda a, b: a.copy_(b.expand(3, 3)),
+    lambda a, b: a.__setitem__(slice(1, 3), a[0:2]), lambda a, b: a.copy_(b), lambda a, b: a.__setitem__(..., b + 0),
+])  # fmt: skip
+def test_elements_that_share_memory_are_written_only_to_themselves(write: Callable[..., Any]):
+    found = []
+    for lib in (tdt, require_torch()):
+        b = lib.arange(3.0)[None]
+        a = b.expand(3, 3)
+        try:
+            write(a, b)
+            found.append(a.tolist())
+        except RuntimeError as error:
+            found.append(str(error)[:60])
+    assert found[0] == found[1]

@@ -187,8 +187,8 @@ def _in_two_steps(shape: tuple[int, ...], key: tuple) -> tuple[tuple | None, tup
             basic = True
             first.append(k)
             d += 1
-        elif k is ... and not expanded:
-            expanded, rest = True, len(shape) - sum(map(width, key))
+        elif k is ... and not expanded and (rest := len(shape) - sum(map(width, key))) >= 0:
+            expanded = True
             first += (WHOLE,) * rest
             second += (WHOLE,) * rest
             d += rest

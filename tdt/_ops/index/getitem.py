@@ -17,6 +17,7 @@ from tdt._core.from_data import fill_number
 from tdt._core.methods import method
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor, alias, wrap
+from tdt._core.writing import is_same_data
 from tdt._ops.elementwise.select import _copy, _fill
 from tdt._ops.index.by_tensors import _fitted, _index, _index_mask, _integers, index, index_put_
 from tdt._ops.index.direct import (
@@ -45,7 +46,7 @@ MORE_THAN_NUMBERS = (Tensor, Sequence, np.ndarray, slice, type(None), type(...))
 def getitem(x: Tensor, key: Any) -> Tensor:
     """x[key], for any mix of integers, slices, None, Ellipsis, tensors, sequences and bools."""
     kind = key.__class__
-    if kind is Tensor and not key._a.ndim:
+    if kind is Tensor and not key._a.ndim and x._a.ndim:
         key = key.item() if key._a.dtype is INT64 else _part(x, key)
         kind = key.__class__
     if kind is int:
@@ -111,7 +112,7 @@ def _masked(x: Tensor, key: Tensor) -> Tensor | None:
 @method("__setitem__")
 def setitem(x: Tensor, key: Any, value: Any) -> None:
     """x[key] = value, with value broadcast and converted."""
-    if key.__class__ is Tensor and not key._a.ndim:
+    if key.__class__ is Tensor and not key._a.ndim and x._a.ndim:
         key = key.item() if key._a.dtype is INT64 else _part(x, key)
     if is_plain(x) and set_directly(x, key, value):
         return
@@ -136,7 +137,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
             if value._a.ndim:
                 value = _fitted(value, viewed._a.shape)
                 value = value if value._a.shape == viewed._a.shape else expand(value, viewed._a.shape)
-            _copy.inplace(viewed, value)
+            write(_copy, viewed, (value,), {}, repeats=is_same_data(viewed, value))
         else:
             write(_fill, viewed, (value,), {}, repeats=False)
         return
@@ -187,8 +188,10 @@ def parse(x: Tensor, key: Any) -> tuple[Tensor, list[Tensor | None] | None]:
     shape = x._a.shape
     used = sum(width(p) for p in parts)
     if used > len(shape):
-        if not shape and used == 1 and isinstance(parts[0], int):
+        if not shape and isinstance(parts[0], int) and not isinstance(key, (tuple, Tensor)):
             _place(0, shape, 0)
+        if not shape and isinstance(key, slice):
+            raise IndexError("slice() cannot be applied to a 0-dim tensor.")
         raise IndexError(f"too many indices for tensor of dimension {len(shape)}")
     spec: list[Any]
     indices: list[Tensor | None]

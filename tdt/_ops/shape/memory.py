@@ -20,7 +20,7 @@ from tdt._core.memory_format import channels_last, channels_last_3d, contiguous_
 from tdt._core.methods import method
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor, alias
-from tdt._core.writing import rounded_twice
+from tdt._core.writing import is_same_data, rounded_twice
 from tdt._kernels import contiguous_copy, copy_to, fill
 from tdt._kernels._threads import THREADS
 from tdt._ops._common import tensor_argument
@@ -313,7 +313,7 @@ def copy_(input: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
                     f"The size of tensor a ({target[d] if d >= 0 else ''}) must match the size of tensor b ({n}) at "
                     f"non-singleton dimension {d}; shapes are {list(target)} and {list(shape)}"
                 )
-    return write(_copy, input, (other,), {}, repeats=other is input or None)  # onto itself: nothing is written
+    return write(_copy, input, (other,), {}, repeats=is_same_data(input, other))
 
 
 def _is_unrecorded_array(x: Tensor) -> bool:
