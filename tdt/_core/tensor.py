@@ -21,12 +21,14 @@ LEAF = ("leaf", 0)  # the edge of a leaf tensor that requires a gradient
 class Storage:
     """The state that a tensor shares with all its views.
 
-    `version` counts in-place writes. `inference`: whether it was created in inference mode. `whole`: the array whose bytes
-    are the storage, if that array is a part of a larger one that the caller owns; else None.
+    `version` counts in-place writes. `inference`: whether it was created in inference mode. `detached`: whether it was
+    detached from such a tensor outside that mode: it may be written to. `whole`: the array whose bytes are the storage, if
+    that array is a part of a larger one that the caller owns; else None.
     """
 
     version = 0
     inference = False
+    detached = False
     whole: Any = None
 
     def bump_version(self) -> None:
@@ -127,13 +129,13 @@ class Tensor:
         return self._st.version
 
     def is_inference(self) -> bool:
-        """Whether the tensor was created in inference mode; its memory cannot be saved for backward.
+        """Whether the tensor was created in inference mode, or detached from one that was.
 
         >>> import tdt
         >>> tdt.zeros(1).is_inference()
         False
         """
-        return self._st.inference
+        return self._st.inference or self._st.detached
 
     @property
     def itemsize(self) -> int:

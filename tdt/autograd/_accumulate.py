@@ -90,7 +90,7 @@ def accumulate(leaf: Tensor, g: Any, own: bool) -> None:
         else:
             grad = leaf._grad
             sparse = is_sparse(grad._a) or is_sparse(g)
-            if sparse or grad.requires_grad or leaf._edge is not LEAF:  # those of `retain_grad` are no accumulators
+            if sparse or leaf._edge is not LEAF:  # those of `retain_grad` are no accumulators
                 leaf._grad = wrap(sum_of(grad._a, g))
             else:
                 check_memory(grad)

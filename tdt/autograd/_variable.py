@@ -30,7 +30,7 @@ def set_requires_grad(self: Tensor, value: bool) -> None:
         raise RuntimeError(
             f"only Tensors of floating point and complex dtype can require gradients; this one is {self.dtype}"
         )
-    if value and self._st.inference and not state.inference:
+    if value and self.is_inference() and not state.inference:
         raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
     self._edge = LEAF if value else None
 
@@ -159,7 +159,8 @@ def detach(input: Tensor) -> Tensor:
     >>> tdt.detach(tdt.ones(1, requires_grad=True))
     tensor([1.])
     """
-    return alias(input._a, None, input._st)
+    storage = input._st
+    return data(input) if storage.inference and not state.inference else alias(input._a, None, storage)
 
 
 @method()
@@ -174,7 +175,7 @@ def detach_(input: Tensor) -> Tensor:
     >>> tdt.detach_(tdt.ones(1, requires_grad=True).exp()).requires_grad
     False
     """
-    if input._view is not None:
+    if input._view is not None and not (state.inference or input.is_inference()):
         raise RuntimeError("Can't detach views in-place: use detach() instead")
     input._edge = None
     return input
@@ -190,7 +191,10 @@ def set_data(self: Tensor, value: Tensor) -> None:
 @tensor_property(setter=set_data)
 def data(self: Tensor) -> Tensor:
     """A tensor on the same memory outside the graph, whose in-place changes autograd does not detect."""
-    return alias(self._a, None)
+    found = alias(self._a, None)
+    if self.is_inference():
+        found._st.detached = True
+    return found
 
 
 @method()

@@ -66,10 +66,12 @@ class SparseAdam(TensorwiseOptimizer):
         if not own:
             own.update(step=0, exp_avg=zeros_like(p), exp_avg_sq=zeros_like(p))
         own["step"] += 1
-        rows, values = tuple(g.indices), -g.values if group["maximize"] else g.values
-        m, v = own["exp_avg"]._a[rows], own["exp_avg_sq"]._a[rows]
+        values = -g.values if group["maximize"] else g.values
+        rows = tuple(g.indices) or (slice(len(values)),)  # of a tensor without dimensions, which is a row here
+        x, average, average_sq = (t._a if p.ndim else t._a.reshape(1) for t in (p, own["exp_avg"], own["exp_avg_sq"]))
+        m, v = average[rows], average_sq[rows]
         m += (1 - beta1) * (values - m)
         v += (1 - beta2) * (values * values - v)
-        own["exp_avg"]._a[rows], own["exp_avg_sq"]._a[rows] = m, v
+        average[rows], average_sq[rows] = m, v
         rate = number(group["lr"] * math.sqrt(1 - beta2 ** own["step"]) / (1 - beta1 ** own["step"]))
-        p._a[rows] -= rate * m / (v**0.5 + group["eps"])
+        x[rows] -= rate * m / (v**0.5 + group["eps"])

@@ -314,6 +314,9 @@ LIMITS = """
     x.unfold(1, 2, 2**62); x.unfold(1, 3, 2**63 - 1); x.unfold(1, 2, 2**63); x.unfold(1, 0, 2**62); t.unfold_copy(x, 1, 2, 2**61)
     t.logsumexp(x, ()); t.logsumexp(x, dim=(), keepdim=True); t.logsumexp(x[0, 0], ()); t.logsumexp(x[:0], ()); x.logsumexp([])
     t.logsumexp(x, None); t.logsumexp(x, (0, 1)); t.logsumexp(x, 1)
+    t.pixel_unshuffle(t.ones(0, 4, 2, 2), 2); t.pixel_unshuffle(t.ones(1, 0, 2, 2), 2); t.pixel_unshuffle(t.ones(1, 4, 0, 2), 2)
+    t.pixel_unshuffle(t.ones(4, 0, 0), 2); t.pixel_unshuffle(t.ones(0, 3, 3), 2); t.pixel_shuffle(t.ones(0, 4, 2, 2), 2)
+    t.pixel_shuffle(t.ones(1, 4, 0, 2), 2); t.pixel_shuffle(t.ones(1, 0, 2, 2), 2)
     i & f; i | f; i ^ f; f & f; f | 1; 1.5 ^ i; i.bitwise_and_(f); i.bitwise_or_(1.5); i.bitwise_xor_(t.tensor(1.0)); i.gcd_(f)
     i.bitwise_left_shift_(1.5); t.bitwise_and(i, 1.5, out=i); (i > 0).bitwise_and_(f); i.bitwise_and_(f.to(t.complex64))
 """

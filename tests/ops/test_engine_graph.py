@@ -467,3 +467,20 @@ def test_recorded_gradients_of_extremes_have_the_operands_dtype(name, dtype):
     (g,) = tdt.autograd.grad(getattr(tdt, name)(x, tdt.full_like(x, 2)).sum(), x, create_graph=True)
     assert g.dtype is dtype
     assert g[1] == 0.5 or name.startswith("f")
+
+
+def test_parts_of_complex_tensors_are_written_by_assignment():
+    z = tdt.zeros(2, dtype=tdt.complex64)
+    x = tdt.tensor([1.0, 2.0], requires_grad=True)
+    z.real = x
+    z.imag = 3
+    assert z.tolist() == [1 + 3j, 2 + 3j]
+    (z * z.conj()).real.sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0]
+    y = tdt.ones(2)
+    y.real = tdt.tensor([5, 6])
+    assert y.tolist() == [5.0, 6.0]
+    with pytest.raises(RuntimeError, match="imag is not implemented for tensors with non-complex dtypes"):
+        y.imag = 1
+    with pytest.raises(RuntimeError, match="must match the size"):
+        z.real = tdt.ones(3)

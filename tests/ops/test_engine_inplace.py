@@ -224,3 +224,45 @@ def test_a_hook_on_a_view_is_not_called_for_later_writes(how, write):
     assert calls == []
     used.backward()
     assert calls == [[1.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    "divide", [lambda y: y.floor_divide_(2), lambda y: y // 2, lambda y: y.floor_divide(2), lambda y: 2 // y]
+)
+def test_quotients_rounded_down_have_no_gradient_as_in_pytorch(divide):
+    y = divide(leaf(7.0, -7.0) * 1)
+    assert y.requires_grad
+    assert y.grad_fn.name() == "NotImplemented"
+    with pytest.raises(RuntimeError, match="derivative for aten::floor_divide is not implemented"):
+        y.sum().backward()
+    x = leaf(7.0, -7.0)
+    x.div(2, rounding_mode="floor").sum().backward()
+    assert x.grad.tolist() == [0.0, 0.0]
+
+
+def test_a_tensor_detached_from_one_of_inference_mode_may_be_written_to():
+    with tdt.inference_mode():
+        x = tdt.ones(3)
+    for detached in (x.detach(), x.data):
+        assert detached.is_inference()
+        detached.add_(1)
+    assert x.tolist() == [3.0, 3.0, 3.0]
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode"):
+        x.add_(1)
+    with pytest.raises(RuntimeError, match="Setting requires_grad=True on inference tensor outside InferenceMode"):
+        x.detach().requires_grad_()
+    with tdt.inference_mode():
+        inside = x.detach()
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode"):
+        inside.add_(1)
+    assert x[1:].detach_().is_inference()
+
+
+def test_a_gradient_with_a_graph_is_added_to_in_place():
+    x = leaf(1.0, 2.0)
+    (x * x).sum().backward(create_graph=True)
+    g = x.grad
+    (g**2).sum().backward()
+    assert x.grad is g
+    assert g.requires_grad
+    assert g.tolist() == [10.0, 20.0]

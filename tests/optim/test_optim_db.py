@@ -269,3 +269,15 @@ def test_state_has_pytorchs_dtypes_and_scalars_under_each_default_dtype(info, de
     finally:
         tdt.set_default_dtype(tdt.float32)
         torch.set_default_dtype(torch.float32)
+
+
+def test_sparse_adam_takes_tensors_without_dimensions():
+    found = []
+    for lib in (tdt, torch):
+        p = lib.nn.Parameter(lib.tensor(0.7))
+        optimizer = lib.optim.SparseAdam([p], 0.1)
+        for g in (2.0, 0.0, -1.0):
+            p.grad = lib.tensor(g).to_sparse()
+            optimizer.step()
+            found.append(p.item())
+    assert found[:3] == pytest.approx(found[3:])

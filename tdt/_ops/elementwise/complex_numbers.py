@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +15,7 @@ from tdt._core.calls import front
 from tdt._core.dtype import COMPLEX_ONLY, FLOAT8S, FLOATING
 from tdt._core.methods import method, tensor_property
 from tdt._core.tensor import Tensor
+from tdt._ops._common import Number
 from tdt._ops.elementwise._front import make_op, refuse_out, tensor_argument
 from tdt.autograd._in_place_methods import by_op
 from tdt.autograd._op import finish, op
@@ -256,5 +258,15 @@ def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     return finish(_complex, out, real, imag)
 
 
-tensor_property(real)
-tensor_property(imag)
+def _set_part(part: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Any], None]:
+    """The setter of `x.real` or `x.imag`."""
+
+    def write(self: Tensor, value: Tensor | Number) -> None:
+        target = part(self)
+        target.copy_(value) if isinstance(value, Tensor) else target.fill_(value)
+
+    return write
+
+
+tensor_property(real, setter=_set_part(real))
+tensor_property(imag, setter=_set_part(imag))

@@ -8,6 +8,7 @@ from tdt._backend.layout import empty_output
 from tdt._core.methods import function_alias
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import tensor_argument
+from tdt._ops.shape.memory import clone
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
 from tdt.autograd._remembered import calls_by_shape
@@ -88,7 +89,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """Rearrange patches of r × r pixels into r² channels, r = `downscale_factor`: the inverse of `pixel_shuffle`.
 
-    Shape: input (*, C, H r, W r); result (*, C r², H, W).
+    Shape: input (*, C, H r, W r); result (*, C r², H, W), but that of an empty input, as in PyTorch.
     Raises:
         RuntimeError: when `input` has fewer than 3 dimensions, r is not positive, or r does not divide height and width.
     Source: Shi et al., "Real-Time Single Image and Video Super-Resolution Using an Efficient Sub-Pixel Convolutional Neural
@@ -104,6 +105,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
         if size % r:
             raise RuntimeError(f"pixel_unshuffle expects {side} to be divisible by downscale_factor, but input.size({dim})="
                                f"{size} is not divisible by {r}")  # fmt: skip
+    if not input._a.size:
+        return clone(input)
     n = len(batch)
     split = (*batch, c, h // r, r, w // r, r)
     order = (*range(n), n, n + 2, n + 4, n + 1, n + 3)
