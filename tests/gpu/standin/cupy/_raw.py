@@ -8,6 +8,7 @@ barriers and warp shuffles; a barrier that some threads of a block do not reach 
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import mmap
 import os
@@ -24,10 +25,10 @@ from cupy import cuda
 from cupy._array import _check_device, ndarray, note
 
 HEADER = Path(__file__).with_name("cuda_on_host.h").read_text()
-# Without the last flag g++ lets all libraries share the shared memory of a template, by its name, whatever its type.
+BLOCKS = Path(__file__).with_name("blocks_on_host.cpp").read_text()
 FLAGS = [
     "-shared",
-    "-nostdlib",  # the libraries are those that _compile names: linking those of C++ takes a third of the time
+    "-nostdlib",  # the libraries are those that _built gets: linking those of C++ takes a third of the time
     "-fPIC",
     "-std=c++17",
     "-O1",
@@ -35,10 +36,10 @@ FLAGS = [
     "-ffp-contract=off",
     "-fno-math-errno",
     "-w",
-    "-fno-gnu-unique",
 ]
+# Without the first g++ lets all libraries share the shared memory of a template, by its name, whatever its type.
+FLAGS_OF_GCC = ["-fno-gnu-unique", "-fno-use-linker-plugin"]
 ABORTED = 1
-BYTES_OF_STACKS = 1024 << 18  # as many and as large ones as the header says
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", tempfile.gettempdir())) / f"tdt-standin-{os.getuid()}"
 # What a pointer of CUDA C may point to.
 POINTS_TO = {"float": "f", "double": "d", "bool": "?", "half_bits": "e", "bfloat_bits": "E", "long long": "q", "int": "i",
@@ -76,7 +77,7 @@ class RawKernel:
 
         def run(held=[getattr(each, "_h", each) for each in args]):  # noqa: B006 - the memory, not the arrays
             pointers = (ctypes.c_void_p * max(len(words), 1))(*[ctypes.addressof(word) for word in words])
-            if function((ctypes.c_uint * 6)(*grid, *threads), pointers, _stacks()) == ABORTED:
+            if function((ctypes.c_uint * 6)(*grid, *threads), pointers, _memory()) == ABORTED:
                 raise RuntimeError(f"{self.name}: a barrier that not all threads of a block or warp reach")
 
         cuda.get_current_stream().put(run)
@@ -121,11 +122,13 @@ def _word(name, kind, value):
     raise TypeError(f"{name}: an argument for {kind} is {type(value).__name__}")
 
 
-def _stacks():
-    """The address of this thread's memory for the stacks of a block's threads. Only what they use takes memory."""
-    if not hasattr(_own, "stacks"):
-        _own.stacks = mmap.mmap(-1, BYTES_OF_STACKS)
-    return ctypes.addressof(ctypes.c_char.from_buffer(_own.stacks))
+def _memory():
+    """The address of this thread's memory for the threads of a block. Only what they use takes memory."""
+    if not hasattr(_own, "memory"):
+        size = ctypes.CDLL(str(_blocks())).bytes_of_memory
+        size.restype = ctypes.c_ulong
+        _own.memory = mmap.mmap(-1, size(), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return ctypes.addressof(ctypes.c_char.from_buffer(_own.memory))
 
 
 _own = threading.local()
@@ -152,26 +155,33 @@ def compiled(code, name):
     text = (
         f"{HEADER}\n{code}\n{HALVES if 'struct half_bits {' in code else ''}"
         f"static void body(void** words) {{ {name}({call}); }}\n"
-        'extern "C" int run(const unsigned int* sizes, void** words, char* stacks) {\n'
-        "    return run_blocks(body, words, sizes, stacks);\n}\n"
+        'extern "C" int run(const unsigned int* sizes, void** words, char* own) {\n'
+        "    return run_blocks(&here, body, words, sizes, own);\n}\n"
     )
-    path = CACHE / f"{hashlib.sha256((text + ' '.join(FLAGS)).encode()).hexdigest()}.so"
-    if not path.exists():
-        _compile(text, path)
-    function = ctypes.CDLL(str(path)).run
+    function = ctypes.CDLL(str(_built(text, str(_blocks()), "-lgcc"))).run
     function.argtypes, function.restype = [ctypes.c_void_p] * 3, ctypes.c_int
     return types, function
 
 
-def _compile(text, path):
-    CACHE.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
-        source, library = Path(folder, "kernel.cpp"), Path(folder, "kernel.so")
-        source.write_text(text)
-        name = compiler()
-        flags = FLAGS[:-1] if "clang" in name else FLAGS
-        command = [name, *flags, str(source), "-o", str(library), "-lm", "-lc", "-lgcc"]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(f"CompileException: {done.stderr}")
-        library.rename(path)
+@functools.cache
+def _blocks():
+    """The library that runs the blocks of all kernels, and brings those of C."""
+    return _built(HEADER + BLOCKS, "-lm", "-lc", "-lgcc")
+
+
+def _built(text, *libraries):
+    """The library of a source: from the cache, or compiled."""
+    name = compiler()
+    command = [name, *FLAGS, *(FLAGS_OF_GCC if "clang" not in name else ())]
+    path = CACHE / f"{hashlib.sha256(' '.join([text, *command, *libraries]).encode()).hexdigest()}.so"
+    if not path.exists():
+        CACHE.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+            source, library = Path(folder, "kernel.cpp"), Path(folder, "kernel.so")
+            source.write_text(text)
+            command += [str(source), "-o", str(library), *libraries]
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                raise RuntimeError(f"CompileException: {done.stderr}")
+            library.rename(path)
+    return path
