@@ -61,8 +61,6 @@ from tdt._kernels._arrays import (
     row_scan,
     running_extremes,
     scanned,
-    small_cholesky,
-    small_triangular,
     total,
     triangle,
     variance,
@@ -191,6 +189,7 @@ from tdt._kernels._registry import (
     prepares,
     winograd_enabled,
 )
+from tdt._kernels._small_matrices import small_cholesky, small_elimination, small_triangular
 
 __all__ = [
     "ByShape",
@@ -266,6 +265,7 @@ __all__ = [
     "forget",
     "gatherer",
     "small_cholesky",
+    "small_elimination",
     "small_triangular",
     "always",
     "gpu_alike",

@@ -325,17 +325,6 @@ def prepared_distances(p: float, x: Any) -> Any:
     return _prepared_pdist(x, p) if distances("pdist", p, x) is not None else None
 
 
-def small_triangular(a: np.ndarray, b: np.ndarray, upper: bool, unitriangular: bool) -> Any:
-    """`triangular_cpu.solved` for NumPy's matrices; None where it does not take them."""
-    small = a.shape[-1] <= MOST_ROWS and SWITCHES.kernels and b.dtype.char in "fd"
-    return _triangular(a, b, upper, unitriangular) if small else None
-
-
-def small_cholesky(x: np.ndarray) -> Any:
-    """`triangular_cpu.cholesky` for NumPy's matrices; None where it does not take them."""
-    return _small_cholesky(x) if x.shape[-1] <= MOST_ROWS and SWITCHES.kernels and x.dtype.char in "fd" else None
-
-
 def scanned(how: str, x: Any, dim: int, backwards: bool = False) -> Any:
     """The running "sum" or "prod" of a large array, as `scan_cpu.scan` says; None where no kernel applies."""
     if not SWITCHES.kernels or x.__class__ is not np.ndarray or x.size < LARGE_SCAN or x.dtype.char not in "fdlqFD":
@@ -589,8 +578,6 @@ _sort, _row_order = lazy("order_cpu:sort"), lazy("order_cpu:row_function")
 _argsort, _ranked = lazy("order_cpu:argsort"), lazy("order_cpu:ranked")
 _row_function, _prepared_fold = lazy("fold_cpu:row_function"), lazy("fold_cpu:prepared_fold")
 for_arrays, _join, _expand = lazy("_gufunc:for_arrays"), lazy("_join:join"), lazy("_views:expand")
-_triangular, _small_cholesky = lazy("triangular_cpu:solved"), lazy("triangular_cpu:cholesky")
-MOST_ROWS = 16  # of matrices for these two
 MOST_REPEATED = 1 << 28  # bytes of a copy of elements that share memory, more than they take
 _logsumexp_over = lazy("fold_cpu:logsumexp")
 _fold_over, _variance_over = lazy("fold_cpu:fold"), lazy("fold_cpu:variance")

@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tdt._kernels._arrays import MOST_ROWS
 from tdt._kernels._code import Code, Value
 from tdt._kernels._gufunc import Operand, generalized
 from tdt._kernels._launches import WATCH
 from tdt._kernels._quick import quick
+from tdt._kernels._small_matrices import MOST_ROWS
 
 TOGETHER = 8  # columns that are solved at a time: each waits for its own sum
 KINDS = {"f": "float", "d": "double"}

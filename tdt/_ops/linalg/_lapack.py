@@ -1,4 +1,5 @@
-"""Decompositions of NumPy's matrices in batches, by the ufuncs before which NumPy's functions take longer than LAPACK does.
+"""Decompositions of NumPy's matrices in batches: of small ones by generated code, of others by the ufuncs before which NumPy's
+functions take longer than LAPACK does.
 
 They compute float32 in float64, as NumPy's functions do. Each function here returns None where LAPACK failed for a matrix, whose
 results are nan, and in releases of NumPy that have the ufuncs elsewhere: then the function of `numpy.linalg` is to be called.
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tdt._kernels import small_cholesky
+from tdt._kernels import small_cholesky, small_elimination
 from tdt.autograd._fast_path import FastPath
 from tdt.autograd._op import Op
 
@@ -69,6 +70,8 @@ def _columns(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 
 
 def inverse(x: np.ndarray) -> np.ndarray | None:
+    if (small := small_elimination("inverse", x)) is not None and _worked(small, 2):
+        return small
     out = _columns(x.shape, x.dtype)
     return out if _routine("inv", 1, "T")(x, out) else None
 
@@ -83,6 +86,8 @@ def cholesky(x: np.ndarray) -> np.ndarray | None:
 
 def solve(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
     """X with a X = b, for batches of equal shape."""
+    if (small := small_elimination("solution", a, b)) is not None and _worked(small, 2):
+        return small
     out = _columns(b.shape, b.dtype)
     return out if _routine("solve", 2, "T")(a, b, out) else None
 
@@ -90,6 +95,8 @@ def solve(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
 def qr(x: np.ndarray, mode: str) -> tuple[np.ndarray, np.ndarray] | None:
     *batch, m, n = x.shape
     complete = mode == "complete"
+    if (small := small_elimination("orthogonal", x, complete)) is not None and _worked(small[0], 2):
+        return small
     k = m if complete else min(m, n)
     factors = np.array(x, "D" if x.dtype.kind == "c" else "d", order="C")
     scales = empty((*batch, min(m, n)), factors.dtype)
@@ -102,6 +109,24 @@ def qr(x: np.ndarray, mode: str) -> tuple[np.ndarray, np.ndarray] | None:
     np.copyto(factors, 0, where=below(k, n))
     R[...] = factors
     return Q, R
+
+
+def factors(x: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """L and U in one, and the rows that were swapped; None for larger matrices, too."""
+    small = small_elimination("factors", x)
+    return small if small is not None and _worked(small[0], 2) else None
+
+
+def permuted(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """P, L and U; None for larger matrices, too."""
+    small = small_elimination("permuted", x)
+    return small if small is not None and _worked(small[0], 2) else None
+
+
+def determinant(x: np.ndarray) -> np.ndarray | None:
+    """None for larger matrices, too."""
+    small = small_elimination("determinant", x)
+    return small if small is not None and _worked(small, 0) else None
 
 
 @functools.lru_cache

@@ -44,6 +44,8 @@ __all__ = ["lu_unpack"]
 def _lu_factor(xp: ModuleType, x: Any) -> Any:
     *batch, m, n = x.shape
     if xp is np:
+        if (found := _lapack.factors(x)) is not None:
+            return *found, _lapack.codes(x)
         getrf = lapack("getrf", x.dtype.char)
 
         def factor(a: np.ndarray) -> tuple:
@@ -127,7 +129,9 @@ ZERO_PIVOT = (
 
 
 def _factor_one(x: np.ndarray, _: None) -> Any:
-    """The factors of one matrix; None where U has a 0 on its diagonal."""
+    """The factors of small matrices, or of one; None where U has a 0 on its diagonal."""
+    if (found := _lapack.factors(x)) is not None:
+        return *found, _lapack.codes(x)
     if x.ndim > 2:
         return None
     lu, pivots, info = lapack("getrf", x.dtype.char)(x)
@@ -214,6 +218,8 @@ def lu(A: Tensor, *, pivot: bool = True) -> linalg_lu:
             [0., 1.]])
     """
     _check_lu("linalg.lu", A, pivot)
+    if on_arrays(A) and (found := _lapack.permuted(A._a)) is not None:
+        return return_type("linalg_lu", ("P", "L", "U"))(*map(wrap_new, found))
     if A._a.ndim == 2 and A._a.size and on_arrays(A):
         LU, pivots, _ = _lu_factor.forward(np, A._a)
         return return_type("linalg_lu", ("P", "L", "U"))(*map(wrap_new, _unpacked(LU, pivots)))

@@ -15,7 +15,7 @@ from tdt._core.dtype import LAPACK
 from tdt._core.methods import method
 from tdt._core.mode import state
 from tdt._core.return_types import return_type
-from tdt._core.tensor import Tensor, wrap
+from tdt._core.tensor import Tensor, wrap, wrap_new
 from tdt._kernels import product
 from tdt._ops._common import with_out, wrap_dim
 from tdt._ops.linalg import _lapack
@@ -32,6 +32,7 @@ from tdt._ops.linalg._matrices import (
 )
 from tdt._ops.linalg.decompositions import _svd
 from tdt._ops.linalg.triangular import adjoint, trsm
+from tdt.autograd._arrays import on_arrays
 from tdt.autograd._fast_path import takes
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import op
@@ -113,9 +114,22 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     >>> tdt.linalg.solve(tdt.tensor([[2.0, 0.0], [0.0, 4.0]]), tdt.tensor([2.0, 4.0]))
     tensor([1., 1.])
     """
+    if left and on_arrays(A, B) and (found := _solution_of_arrays(A._a, B._a)) is not None:
+        return wrap_new(found)
     X, info = _solution(A, B, left)
     check_info("torch.linalg.solve", info, SINGULAR)
     return X
+
+
+def _solution_of_arrays(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+    """The solution where nothing is recorded; None where arguments are to be checked or LAPACK fails."""
+    if a.dtype.char not in "fdFD" or a.ndim < 2 or a.shape[-1] != a.shape[-2] or not b.size:
+        return None
+    vectors = b.shape == a.shape[:-1]
+    if not vectors and b.shape[:-1] != a.shape[:-1]:
+        return None
+    out = _lapack.solve(a, b[..., None] if vectors else b)
+    return out[..., 0] if vectors and out is not None else out
 
 
 @front
@@ -246,6 +260,8 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> linalg_inv_ex:
 
 @op(dtypes=LAPACK, node="LinalgDetBackward0")
 def _det(xp: ModuleType, x: Any) -> Any:
+    if xp is np and (found := _lapack.determinant(x)) is not None:
+        return found
     with np.errstate(all="ignore"):  # a warning would be of NumPy's own module, which no filter of ours covers
         return xp.asarray(xp.linalg.det(x))
 
@@ -323,7 +339,10 @@ def logdet(input: Tensor) -> Tensor:
     return value + sign.log()
 
 
-@front
+_short_det = _lapack.short_way(_det, lambda x, _: _lapack.determinant(x), square=True)
+
+
+@takes(lambda: (_short_det, None, None))
 @with_out
 def det(A: Tensor) -> Tensor:
     """Determinant of each square matrix.
