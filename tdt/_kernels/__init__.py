@@ -122,8 +122,10 @@ from tdt._kernels._conv_conditions import (
     pointwise,
 )
 from tdt._kernels._formulas import (
+    CONVERSIONS,
     LOWER,
     astype,
+    convert_into,
     for_small_arrays,
     from_formula,
     narrow,
@@ -210,6 +212,7 @@ __all__ = [
     "SMALL_INDEXED",
     "PRODUCT",
     "SWITCHES",
+    "CONVERSIONS",
     "EXPAND",
     "UFUNCS",
     "FEW_CALLS",
@@ -225,6 +228,7 @@ __all__ = [
     "complex_quotient",
     "copy_to",
     "astype",
+    "convert_into",
     "cached_groups",
     "chosen",
     "chosen_for",

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tdt._kernels._angles import RESULTS, angle
+from tdt._kernels._emit_integers import INTEGERS, from_integers, to_integers
 from tdt._kernels._emit_integers import operation as integer_operation
 from tdt._kernels._native import has_feature
 from tdt._kernels._stream import PAST_CACHE
@@ -18,8 +19,6 @@ from tdt._kernels._syntax import constant, intrinsic, vector
 from tdt._kernels.expression import Expression, is_constant
 
 # Storage types by NumPy's letter, with "E" for bfloat16: bytes, LLVM's type.
-INTEGERS = {"b": (1, "i8"), "B": (1, "i8"), "h": (2, "i16"), "H": (2, "i16"), "i": (4, "i32"), "I": (4, "i32"), "l": (8, "i64"),
-            "L": (8, "i64")}  # fmt: skip
 STORED = {"f": (4, "float"), "d": (8, "double"), "e": (2, "half"), "E": (2, "bfloat"), "?": (1, "i8"), **INTEGERS}
 
 BINARY = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
@@ -73,12 +72,15 @@ class Emitter:
         """types: the inputs' letters of `STORED`, then the outputs'."""
         self.outputs, self.types, self.inputs = outputs, types, len(types) - len(outputs)
         self.double = "d" in types
-        # Formulas of integers are of one type of them, and of bools.
-        integer = next((letter for letter in types if letter in INTEGERS), "")
-        self.integers, self.signed = bool(integer), integer.islower()
-        size, self.real = STORED[integer or ("d" if self.double else "f")]
+        # Formulas of integers are of one type of them, and of bools; only conversions have two types of numbers.
+        integers = [letter for letter in types if letter in INTEGERS]
+        self.integers = bool(integers) and set(types) <= {"?", *integers}
+        widest = max(integers, key=lambda letter: STORED[letter][0], default="")
+        self.signed = self.integers and widest.islower()
+        size, self.real = STORED[widest if self.integers else "d" if self.double else "f"]
         self.width = 4 * width // size
         self.vector, self.words = f"<{self.width} x {self.real}>", f"<{self.width} x i32>"
+        self.floats = f"<{self.width} x float>"
         self.bits = f"<{self.width} x i1>"
         self.lines: list[str] = []
         self.declared: set[str] = set()
@@ -272,13 +274,15 @@ class Emitter:
             raw = self.new(f"load <{self.width} x i8>, ptr {address}, align 1")
             return self.new(f"icmp ne <{self.width} x i8> {raw}, zeroinitializer")
         raw = self.new(f"load <{self.width} x {'i16' if letter == 'E' else kind}>, ptr {address}, align {size}")
+        if letter in INTEGERS:
+            return raw if kind == self.real else from_integers(self, letter, raw)
         if letter == "E":  # the upper half of a float
             wide = self.new(f"zext <{self.width} x i16> {raw} to {self.words}")
             wide = self.new(f"shl {self.words} {wide}, {self.splat(16, 'i32')}")
-            return self.new(f"bitcast {self.words} {wide} to {self.vector}")
-        if kind != self.real:
-            return self.new(f"fpext <{self.width} x {kind}> {raw} to {self.vector}")
-        return raw
+            raw, kind = self.new(f"bitcast {self.words} {wide} to {self.floats}"), "float"
+        elif letter == "e":
+            raw, kind = self.new(f"fpext <{self.width} x half> {raw} to {self.floats}"), "float"
+        return raw if kind == self.real else self.new(f"fpext {self.floats} {raw} to {self.vector}")
 
     def store(self, letter: str, value: str, address: str, streamed: bool = False) -> None:
         """streamed: past the cache, to an address that is a multiple of the vector's bytes."""
@@ -286,21 +290,26 @@ class Emitter:
         many = f"<{self.width} x {kind}>"
         if letter == "?":
             value = self.new(f"zext <{self.width} x i1> {value} to {many}")
-        elif letter == "E":  # to the nearest, ties to even; NaN keeps its sign
-            value, many = self.to_bfloat16(value), f"<{self.width} x i16>"
-        elif kind != self.real:
-            value = self.new(f"fptrunc {self.vector} {value} to {many}")
+        elif letter in INTEGERS:
+            value = value if kind == self.real else to_integers(self, letter, value)
+        else:
+            if self.double and letter != "d":
+                value = self.new(f"fptrunc {self.vector} {value} to {self.floats}")
+            if letter == "E":  # to the nearest, ties to even; NaN keeps its sign
+                value, many = self.to_bfloat16(value), f"<{self.width} x i16>"
+            elif letter == "e":
+                value = self.new(f"fptrunc {self.floats} {value} to {many}")
         how = f"{size * self.width}, {PAST_CACHE}" if streamed else size
         self.lines.append(f"  store {many} {value}, ptr {address}, align {how}")
 
     def to_bfloat16(self, value: str) -> str:
-        if not (self.vector == ROOT_VECTOR and has_feature("avx512bf16")):
+        if not (self.floats == ROOT_VECTOR and has_feature("avx512bf16")):
             return self.nearest(value)
         # The instruction takes subnormal numbers for 0 and keeps digits of a NaN: the rare vectors that have one go without.
-        self.declared.add(f"declare <16 x i16> {TO_BFLOAT16}({self.vector})")
-        self.declared.add(f"declare {self.bits} {CLASS_OF}({self.vector}, i32)")
-        found = self.new(f"call <16 x i16> {TO_BFLOAT16}({self.vector} {value})")
-        odd = self.new(f"call {self.bits} {CLASS_OF}({self.vector} {value}, i32 {SUBNORMAL_OR_NAN})")
+        self.declared.add(f"declare <16 x i16> {TO_BFLOAT16}({self.floats})")
+        self.declared.add(f"declare {self.bits} {CLASS_OF}({self.floats}, i32)")
+        found = self.new(f"call <16 x i16> {TO_BFLOAT16}({self.floats} {value})")
+        odd = self.new(f"call {self.bits} {CLASS_OF}({self.floats} {value}, i32 {SUBNORMAL_OR_NAN})")
         some = self.new(f"icmp ne i16 {self.new(f'bitcast {self.bits} {odd} to i16')}, 0")
         before, there, after = self.block, f"odd{self.count}", f"rounded{self.count}"
         self.lines.append(f"  br i1 {some}, label %{there}, label %{after}")
@@ -313,14 +322,14 @@ class Emitter:
     def nearest(self, value: str) -> str:
         """float32 rounded to the words of bfloat16."""
         words, w = self.words, self.width
-        number = self.new(f"bitcast {self.vector} {value} to {words}")
+        number = self.new(f"bitcast {self.floats} {value} to {words}")
         odd = self.new(f"lshr {words} {number}, {self.splat(16, 'i32')}")
         odd = self.new(f"and {words} {odd}, {self.splat(1, 'i32')}")
         rounded = self.new(f"add {words} {number}, {self.splat(0x7FFF, 'i32')}")
         rounded = self.new(f"add {words} {rounded}, {odd}")
         quiet = self.new(f"and {words} {number}, {self.splat(-0x80000000, 'i32')}")
         quiet = self.new(f"or {words} {quiet}, {self.splat(0x7FC00000, 'i32')}")
-        nan = self.new(f"fcmp uno {self.vector} {value}, {value}")
+        nan = self.new(f"fcmp uno {self.floats} {value}, {value}")
         rounded = self.new(f"select <{w} x i1> {nan}, {words} {quiet}, {words} {rounded}")
         rounded = self.new(f"lshr {words} {rounded}, {self.splat(16, 'i32')}")
         return self.new(f"trunc {words} {rounded} to <{w} x i16>")

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tdt._kernels._native import has_feature
 from tdt._kernels._syntax import constant
 
 if TYPE_CHECKING:
     from tdt._kernels._emit import Emitter
 
+# Storage types by NumPy's letter: bytes, LLVM's type.
+INTEGERS = {"b": (1, "i8"), "B": (1, "i8"), "h": (2, "i16"), "H": (2, "i16"), "i": (4, "i32"), "I": (4, "i32"), "l": (8, "i64"),
+            "L": (8, "i64")}  # fmt: skip
 BINARY = {"add": "add", "subtract": "sub", "multiply": "mul", "shift_left": "shl"}
 COMPARE = {
     "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne",
@@ -107,3 +111,57 @@ def _as_double(emitter: Emitter, x: str) -> str:
     moved = emitter.new(f"add {emitter.vector} {x}, {constant(MAGIC_BITS, emitter.vector)}")
     moved = emitter.new(f"bitcast {emitter.vector} {moved} to {doubles}")
     return emitter.new(f"fsub {doubles} {moved}, {constant(MAGIC, doubles)}")
+
+
+def from_integers(emitter: Emitter, letter: str, x: str) -> str:
+    """Integers of a type in the one that is computed in: wider integers, or floating-point numbers."""
+    kind, many = INTEGERS[letter][1], emitter.width
+    if emitter.integers:
+        how = "sext" if letter.islower() else "zext"
+    else:
+        how = "sitofp" if letter.islower() else "uitofp"
+    if how != "sitofp" or kind != "i64" or has_feature("avx512dq"):
+        return emitter.new(f"{how} <{many} x {kind}> {x} to {emitter.vector}")
+    low = emitter.new(f"trunc <{many} x i64> {x} to {emitter.words}")
+    again = emitter.new(f"sext {emitter.words} {low} to <{many} x i64>")
+    fits = emitter.new(f"icmp eq <{many} x i64> {again}, {x}")
+    return _if_all(emitter, fits, emitter.vector, [f"sitofp {emitter.words} {low} to {emitter.vector}"],
+                   [f"sitofp <{many} x i64> {x} to {emitter.vector}"])  # fmt: skip
+
+
+def to_integers(emitter: Emitter, letter: str, x: str) -> str:
+    """Numbers of the type that is computed in as integers of another one, as C converts them: those that are too large for 32
+    bits, or for the type's own if it has more, have the result of the processor's instruction; then the lowest bits are kept.
+    """
+    kind, many = INTEGERS[letter][1], emitter.width
+    target = f"<{many} x {kind}>"
+    if emitter.integers:
+        return emitter.new(f"trunc {emitter.vector} {x} to {target}")
+    if kind != "i64":
+        words = emitter.new(f"fptosi {emitter.vector} {x} to {emitter.words}")
+        return words if kind == "i32" else emitter.new(f"trunc {emitter.words} {words} to {target}")
+    if has_feature("avx512dq"):
+        return emitter.new(f"fptosi {emitter.vector} {x} to {target}")
+    size = emitter.intrinsic("fabs", [x], emitter.vector, emitter.vector)
+    fits = emitter.new(f"fcmp olt {emitter.vector} {size}, {constant(2.0**31, emitter.vector)}")
+    words = f"fptosi {emitter.vector} {x} to {emitter.words}"
+    return _if_all(emitter, fits, target, [words, f"sext {emitter.words} {{}} to {target}"],
+                   [f"fptosi {emitter.vector} {x} to {target}"])  # fmt: skip
+
+
+def _if_all(emitter: Emitter, tests: str, kind: str, few: list[str], many: list[str]) -> str:
+    """The value of the instructions `few` where tests of all elements hold, else that of `many`; `{}` is the value before."""
+    k = emitter.count
+    mask = emitter.new(f"bitcast {emitter.bits} {tests} to i{emitter.width}")
+    holds = emitter.new(f"icmp eq i{emitter.width} {mask}, -1")
+    emitter.lines.append(f"  br i1 {holds}, label %short{k}, label %long{k}")
+    found = []
+    for block, instructions in ((f"short{k}", few), (f"long{k}", many)):
+        emitter.begin(block)
+        value = ""
+        for instruction in instructions:
+            value = emitter.new(instruction.format(value))
+        found.append(f"[ {value}, %{block} ]")
+        emitter.lines.append(f"  br label %converted{k}")
+    emitter.begin(f"converted{k}")
+    return emitter.new(f"phi {kind} {', '.join(found)}")

@@ -22,8 +22,12 @@ FLOAT64 = np.dtype(np.float64)
 LOWER = frozenset((FLOAT16, BFLOAT16))
 INTEGERS = frozenset(np.dtype(letter) for letter in "bhilqBHILQ")
 GENERATED = frozenset((FLOAT32, FLOAT16, BFLOAT16, np.dtype(np.float64))) | INTEGERS
-# By the types of source and target.
-CONVERSIONS: dict[tuple, Any] = dict.fromkeys(itertools.permutations((FLOAT32, FLOAT16, BFLOAT16), 2))
+CONVERTED = FLOAT32, FLOAT64, FLOAT16, BFLOAT16, *map(np.dtype, "?bBhil")
+LARGE_CONVERSION = (
+    1 << 15
+)  # elements, from which generated code converts sooner than NumPy, if neither type is of 16 bits
+# Generated functions by the types of source and target; None: not looked for, False: NumPy's is used.
+CONVERSIONS: dict[tuple, Any] = dict.fromkeys(itertools.permutations(CONVERTED, 2))
 
 
 def widen(arrays: Sequence[Any]) -> list:
@@ -39,27 +43,43 @@ def narrow(results: Any, low: Any) -> Any:
 
 
 def astype(x: Any, dtype: Any) -> Any:
-    """`x.astype(dtype)`, by vector instructions to and from float16 and bfloat16; float64 is rounded to float32 first."""
-    if x.dtype == FLOAT64 and dtype in LOWER:
-        return astype(x.astype(FLOAT32), dtype)
-    if SWITCHES.kernels and x.__class__ is np.ndarray:
-        run = CONVERSIONS.get((x.dtype, dtype), False)
-        if run is None:
-            from tdt._kernels.generated import conversion
-
-            run = CONVERSIONS[x.dtype, dtype] = conversion(x.dtype, dtype)
-        if run:
-            result = run(x)
-            return result if result.__class__ is np.ndarray else np.asarray(result)
-        if x.dtype in LOWER and dtype != x.dtype:  # NumPy converts half precision element by element; float32 holds it
-            return np.asarray(astype(x, FLOAT32).astype(dtype))
-        if dtype in LOWER and x.dtype.kind in "biu":  # through float32
-            return astype(np.asarray(x.astype(FLOAT32)), dtype)
-    elif x.__class__ is not np.ndarray:
+    """`x.astype(dtype)`, by generated code where that is faster; to 16 bits by way of float32, as PyTorch rounds."""
+    if x.__class__ is not np.ndarray:
+        if x.dtype == FLOAT64 and dtype in LOWER:
+            return astype(x.astype(FLOAT32), dtype)
         launch_waiting()
         if x.__class__ is _backend.GpuArray and SWITCHES.kernels and (found := _converted_on_gpu(x, dtype)) is not None:
             return found
+        return x.astype(dtype)
+    if function := conversion_for(x, dtype):
+        result = function.small(x) if x.size < THREADS.elementwise else function.run((x,))
+        return result if result.__class__ is np.ndarray else np.asarray(result)
+    if (x.dtype in LOWER or (dtype in LOWER and x.dtype.kind in "biuf")) and FLOAT32 != x.dtype != dtype != FLOAT32:
+        return astype(np.asarray(x.astype(FLOAT32)), dtype)
     return x.astype(dtype)
+
+
+def conversion_for(x: np.ndarray, dtype: Any) -> Any:
+    """The `generated.Function` that converts an array; None or False where NumPy does."""
+    if not SWITCHES.kernels or (x.size < LARGE_CONVERSION and x.dtype not in LOWER and dtype not in LOWER):
+        return None
+    found = CONVERSIONS.get((x.dtype, dtype), False)
+    if found is None:
+        from tdt._kernels.generated import conversion
+
+        found = CONVERSIONS[x.dtype, dtype] = conversion(x.dtype, dtype) or False
+    return found
+
+
+def convert_into(out: np.ndarray, x: np.ndarray) -> None:
+    """Write the elements of an array, which broadcasts, to another one that shares no memory with it, as `astype` converts them.
+
+    ValueError for shapes that do not fit.
+    """
+    if x.shape == out.shape and (function := conversion_for(x, out.dtype)):
+        function.run((x,), out)
+    else:
+        np.copyto(out, astype(x, out.dtype) if out.dtype in LOWER else x, casting="unsafe")
 
 
 _converted_on_gpu = lazy("formula_gpu:converted")

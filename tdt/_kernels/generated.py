@@ -21,7 +21,8 @@ from tdt._kernels._addresses import address_of
 from tdt._kernels._broadcast import FEW, GRAIN, GRAIN_OF_FEW, HEAD, Job, Plan, letters_of, plan_of
 from tdt._kernels._compilable import ENTRY
 from tdt._kernels._double import Double
-from tdt._kernels._emit import INTEGERS, digest
+from tdt._kernels._emit import digest
+from tdt._kernels._emit_integers import INTEGERS
 from tdt._kernels._emit_loops import BLOCK, LOOP, LOOPS, ROWS, module, operations
 from tdt._kernels._integers import IntegerInput, Integers, are_integral
 from tdt._kernels._launches import PLAIN_UFUNCS
@@ -30,7 +31,7 @@ from tdt._kernels._pool import parallel
 from tdt._kernels._quick_elementwise import quick_elementwise
 from tdt._kernels._registry import lazy
 from tdt._kernels._threads import MANY, THREADS
-from tdt._kernels.expression import Expression, as_expression
+from tdt._kernels.expression import Expression, as_expression, where
 
 NUMBERS = frozenset((float, int))
 # An operand's kind, as a letter: NumPy's of an array's type.
@@ -363,14 +364,13 @@ def filler(kind: str) -> Function | None:
     return _compiled("fill", f"fill-{kind}", Expression("input", 0), 2 * kind)
 
 
-def conversion(source: np.dtype, target: np.dtype) -> Callable[[np.ndarray], np.ndarray]:
-    """The function that converts arrays between float32, float16 and bfloat16, to the nearest, ties to even."""
+def conversion(source: np.dtype, target: np.dtype) -> Function | None:
+    """The function that converts arrays between two types: floats to the nearest, ties to even; to integers as C does."""
     types = LETTERS[source] + LETTERS[target]
-    function = _compiled("convert", f"convert-{types}", Expression("input", 0), types)
-    if function is None:  # this processor cannot
-        return lambda x: x.astype(target)
-    run, small = function.run, function.small
-    return lambda x: small(x) if x.size < THREADS.elementwise else run((x,))
+    x = Expression("input", 0, logical=types[0] == "?")
+    return _compiled(
+        "convert", f"convert-{types}", where(x, 1, 0) if x.logical else x != 0 if types[1] == "?" else x, types
+    )
 
 
 def _key(operand: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from tdt import _backend, _kernels
+from tdt import _kernels
 from tdt._backend.layout import in_order
 from tdt._backend.waiting import repeatable
 from tdt._core import dtype as _dtype
@@ -18,15 +18,10 @@ from tdt._core.float8 import astype
 from tdt._core.mode import no_grad, real
 from tdt._core.tensor import Tensor, wrap
 from tdt._core.writing import check_memory
-from tdt._kernels import LOWER
+from tdt._kernels import CONVERSIONS
 from tdt.autograd._node import sum_to
 from tdt.autograd._op import op
 from tdt.autograd._views import look
-
-FLOAT32 = _dtype.float32.np
-# (source, target) of conversions of the common types that are NumPy's. Half precision and float8 have their own.
-_COMMON = [d.np for d in (_dtype.float32, _dtype.float64, _dtype.int64, _dtype.int32, _dtype.uint8, _dtype.bool)]
-BY_NUMPY_ALONE = {(source, target) for source in _COMMON for target in _COMMON}
 
 
 @op(
@@ -43,10 +38,8 @@ BY_NUMPY_ALONE = {(source, target) for source in _COMMON for target in _COMMON}
 def _convert(xp, x, *, dtype):
     """Conversion to another dtype: the op that promotion, autocast, `.to` and `.float()` share."""
     source, target = x.dtype, dtype.np
-    if (source is FLOAT32 and target in LOWER) or (target is FLOAT32 and source in LOWER):
+    if (source, target) in CONVERSIONS:
         out = _kernels.astype(x, target)
-    elif (source, target) in BY_NUMPY_ALONE:
-        out = _kernels.astype(x, target) if x.__class__ is _backend.GpuArray else x.astype(target)
     else:
         if source.kind == "c" and dtype.category < _dtype.COMPLEX and dtype.category != _dtype.BOOL:
             x = x.real

@@ -6,16 +6,12 @@ from tdt._core import dtype as _dtype
 from tdt._core.memory_format import memory_format, preserve_format
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor, wrap_new
-from tdt._kernels import LOWER, astype
+from tdt._kernels import CONVERSIONS, astype
 from tdt._ops.shape.memory import to
 from tdt.autograd._arrays import unrecorded
 from tdt.autograd._dispatch import converted
-from tdt.autograd._engine_ops import BY_NUMPY_ALONE
 
 __all__: list[str] = []
-
-FLOAT32 = _dtype.float32.np
-HALVED = frozenset([(FLOAT32, low) for low in LOWER] + [(low, FLOAT32) for low in LOWER])
 
 
 def _converted(x: Tensor, dtype: _dtype.dtype, layout: memory_format) -> Tensor:
@@ -23,11 +19,8 @@ def _converted(x: Tensor, dtype: _dtype.dtype, layout: memory_format) -> Tensor:
     # Between common types without a record, in a third less time.
     if layout is preserve_format and x.__class__ is Tensor and unrecorded(x):
         a, kind = x._a, dtype.np
-        if a.dtype is not kind and a.flags.c_contiguous:
-            if (a.dtype, kind) in BY_NUMPY_ALONE:
-                return wrap_new(a.astype(kind))
-            if (a.dtype, kind) in HALVED:
-                return wrap_new(astype(a, kind))
+        if a.flags.c_contiguous and (a.dtype, kind) in CONVERSIONS:
+            return wrap_new(astype(a, kind))
     return converted(x, dtype) if layout is preserve_format else to(x, dtype, memory_format=layout)
 
 

@@ -20,8 +20,8 @@ from tdt._core.memory_format import channels_last, channels_last_3d, contiguous_
 from tdt._core.methods import method
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor, alias
-from tdt._core.writing import is_same_data, rounded_twice
-from tdt._kernels import contiguous_copy, copy_to, fill
+from tdt._core.writing import is_same_data
+from tdt._kernels import CONVERSIONS, contiguous_copy, convert_into, copy_to, fill
 from tdt._kernels._threads import THREADS
 from tdt._ops._common import tensor_argument
 from tdt._ops.elementwise.select import _copy, _fill, value_of_fill
@@ -268,10 +268,10 @@ def _copied(a: np.ndarray, b: Any) -> bool:
     if a.dtype is b.dtype and a.shape == b.shape:
         copy_to(a, b)
         return True
-    if a.dtype.kind != "f" or b.dtype.kind not in "fiu" or b.ndim > a.ndim:
+    if (b.dtype, a.dtype) not in CONVERSIONS or b.ndim > a.ndim:
         return False
     try:
-        np.copyto(a, rounded_twice(b, a.dtype), casting="unsafe")
+        convert_into(a, b)
     except ValueError:  # shapes that do not broadcast
         return False
     return True
