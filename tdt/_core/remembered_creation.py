@@ -11,7 +11,7 @@ import numpy as np
 
 from tdt import _kernels
 from tdt._backend.device import CPU, as_device
-from tdt._core.calls import renamed_keywords
+from tdt._core.calls import refusing_bools, renamed_keywords
 from tdt._core.mode import state
 from tdt._core.tensor import wrap_new
 from tdt._core.wrapping import wraps
@@ -26,12 +26,14 @@ def creates(prepare: Callable[..., Make | None]) -> Callable[[F], F]:
     """`front` for a function that creates a tensor on the CPU, unless the call or the default device says otherwise.
 
     Args:
-        prepare: gives, for positional arguments that are floats, integers and tuples of integers alone, a function that
-            creates the array of each such call; None where the general way is to check them.
+        prepare: gives, for as many positional arguments as it takes, if they are floats, integers and tuples of integers alone,
+            a function that creates the array of each such call; None where the general way is to check them.
     """
-    count = len(inspect.signature(prepare).parameters)
+    parameters = inspect.signature(prepare).parameters.values()
+    count = None if any(p.kind is p.VAR_POSITIONAL for p in parameters) else len(parameters)
 
     def decorate(function: F) -> F:
+        function = refusing_bools(function)
         saved: dict[tuple, Make] = {}
         _kernels.UFUNCS.append(saved)  # of one default dtype
 
@@ -50,7 +52,7 @@ def creates(prepare: Callable[..., Make | None]) -> Callable[[F], F]:
                             break
                     else:
                         make = saved.get(found := tuple(key))
-                        if make is None and len(saved) < MOST_SAVED and len(args) == count:
+                        if make is None and len(saved) < MOST_SAVED and count in (None, len(args)):
                             make = prepare(*args)
                             if make is not None:
                                 saved[found] = make

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tdt._kernels._code import Code, Value, Variable, native
-from tdt._kernels.mersenne_cpu import SIZE, renew, tempered
+from tdt._kernels.mersenne_cpu import KINDS, SIZE, blocks_of_normals, draws, integers_of, renew, tempered
 
 THIRD, SQUEEZE = float(np.float32(1) / np.float32(3)), float(np.float32(0.0331))  # PyTorch has them in float32
 Draw = Callable[[], Value]
@@ -294,9 +294,30 @@ def gamma(state: np.ndarray, spare: np.ndarray, shapes: np.ndarray, single: bool
     return out
 
 
-def normals(state: np.ndarray, spare: np.ndarray, mean: float, std: float, out: np.ndarray) -> None:
-    """Fill a contiguous array of float32 or float64 with normal numbers, each computed in float64; `spare` as in `gamma`."""
-    _normals("float" if out.dtype == np.float32 else "double")(0, 1, state, spare, out, out.size, mean, std)
+def filler(
+    how: str, kind: np.dtype, n: int, numbers: tuple[float, ...], wide: bool
+) -> tuple[Callable[..., None], bool] | None:
+    """What fills contiguous arrays of a type with `n` numbers; None for types that no kernel draws.
+
+    Args:
+        how: "uniform" numbers, between two; "integers", as `mersenne_cpu.integers` says; "normal" ones, of a mean and deviation:
+            16 or more in float32 as `mersenne_cpu.normal` says, fewer, or "pairs", each computed in float64.
+        wide: of integers, whether each takes two words.
+    Returns: a function of the state and the array; or, with True, of the state, `spare` as in `gamma`, and the array.
+    """
+    if how == "integers":
+        low, high = numbers
+        letter = KINDS.get(kind.str[1:])
+        if letter is None or high - low >= 1 << 63:
+            return None
+        return integers_of(wide, letter).with_last(1, n, high - low, low), False
+    if kind.char not in "fd":
+        return None
+    if how == "uniform":
+        return draws("unit32" if kind.char == "f" else "unit64").with_last(1, n, *map(float, numbers), 0), False
+    if how == "pairs" or n < 16:
+        return _normals("float" if kind.char == "f" else "double").with_last(1, n, *map(float, numbers)), True
+    return (blocks_of_normals().with_last(1, n, *map(float, numbers)), False) if kind.char == "f" else None
 
 
 def prepared_choices(

@@ -84,7 +84,7 @@ def _scaled(code: Code, unit: Value, low: Value, high: Value) -> Value:
 
 
 @native("ppqddq")
-def _draw(code: Code, first: Value, last: Value, arguments: list[Value], how: str) -> None:
+def draws(code: Code, first: Value, last: Value, arguments: list[Value], how: str) -> None:
     """state, out, n, low, high, bound: `n` numbers, each from one word, or ("pairs", "unit64", "below") from two."""
     state, out, n, low, high, bound = arguments
     words = code.array("i32", ROOM)
@@ -114,8 +114,11 @@ def _draw(code: Code, first: Value, last: Value, arguments: list[Value], how: st
 
 
 @native("ppqqq")
-def _integers(code: Code, first: Value, last: Value, arguments: list[Value], wide: bool, kind: str) -> None:
-    """state, out, n, span, low: `n` integers on [low, low + span), remainders of one word each, or of two if `wide`."""
+def integers_of(code: Code, first: Value, last: Value, arguments: list[Value], wide: bool, kind: str) -> None:
+    """state, out, n, span, low: `n` integers on [low, low + span), remainders of one word each, or of two if `wide`.
+
+    There are fewer than 2⁶³ integers in the range, and fewer than 2³¹ unless it is wide.
+    """
     state, out, n, span, low = arguments
     words = code.array("i32", ROOM)
     place = code.variable("i64", code.cast(code.load("i32", state, SIZE), "i64"))
@@ -139,8 +142,11 @@ def _integers(code: Code, first: Value, last: Value, arguments: list[Value], wid
 
 
 @native("ppqdd")
-def _normal(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
-    """state, out, n, mean, std: `n` ≥ 16 normal numbers, as `normal` says."""
+def blocks_of_normals(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
+    """state, out, n, mean, std: `n` ≥ 16 normal numbers in float32 by the method of Box and Muller (1958), each from one word.
+
+    Of 16 words 8 give radii and 8 angles; if 16 does not divide `n`, the last 16 numbers are drawn again.
+    """
     state, out, n, mean, std = arguments
     words = code.array("i32", ROOM)
     place = code.variable("i64", code.cast(code.load("i32", state, SIZE), "i64"))
@@ -179,10 +185,7 @@ def _shuffle(code: Code, first: Value, last: Value, arguments: list[Value], kind
         code.store(a, order, j)
 
 
-def draw(
-    state: np.ndarray, n: int, how: str, dtype: Any, low: float = 0.0, high: float = 1.0, bound: int = 0,
-    out: np.ndarray | None = None,
-) -> Any:  # fmt: skip
+def draw(state: np.ndarray, n: int, how: str, dtype: Any, low: float = 0.0, high: float = 1.0, bound: int = 0) -> Any:
     """The next `n` numbers of a generator, whose state moves on.
 
     Args:
@@ -190,33 +193,10 @@ def draw(
         how: "words" or, in 32 bits, "words32"; "pairs" of words; "unit32" or "unit64" for uniform numbers on [low, high)
             of 24 or 53 bits; "below" for whether 53 bits are below `bound`.
         dtype: of the result, as `how` writes it.
-        out: contiguous array for it.
     """
-    out = np.empty(n, dtype) if out is None else out
-    _draw(how)(0, 1, state, out, n, float(low), float(high), bound)
+    out = np.empty(n, dtype)
+    draws(how)(0, 1, state, out, n, float(low), float(high), bound)
     return out
-
-
-def normal(state: np.ndarray, n: int, mean: float, std: float, out: np.ndarray | None = None) -> np.ndarray:
-    """`n` ≥ 16 normal numbers in float32 by the method of Box and Muller (1958), each from one word.
-
-    Of 16 words 8 give radii and 8 angles; if 16 does not divide `n`, the last 16 numbers are drawn again.
-    """
-    out = np.empty(n, np.float32) if out is None else out
-    _normal()(0, 1, state, out, n, float(mean), float(std))
-    return out
-
-
-def integers(state: np.ndarray, low: int, high: int, wide: bool, out: np.ndarray) -> bool:
-    """Fill a contiguous array with integers on [low, high), fewer than 2⁶³; False, with nothing drawn, for other types.
-
-    wide: each takes two words; else there are fewer than 2³¹.
-    """
-    kind = KINDS.get(out.dtype.str[1:])
-    if kind is None or high - low >= 1 << 63:
-        return False
-    _integers(wide, kind)(0, 1, state, out, out.size, high - low, low)
-    return True
 
 
 def words(state: np.ndarray, n: int) -> np.ndarray:

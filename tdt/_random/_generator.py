@@ -71,6 +71,18 @@ class Generator:
         """The seed of the generator."""
         return self.engine.initial_seed
 
+    def fill(self, out: np.ndarray, how: str, numbers: tuple[float, ...]) -> bool:
+        """Fill a contiguous array of NumPy's as `MersenneTwister.fill` says; False, with nothing drawn, where no kernel does."""
+        with self.lock:
+            return self.engine.fill(out, how, numbers)
+
+    def filled(self, shape: tuple[int, ...], dtype: Any, how: str, numbers: tuple[float, ...]) -> np.ndarray | None:
+        """A new array that is filled so; None where no kernel does."""
+        if self.engine.xp is not np:
+            return None
+        out = np.empty(shape, dtype)
+        return out if self.fill(out, how, numbers) else None
+
     def state_array(self) -> np.ndarray:
         """The state as a NumPy uint8 array: 5056 bytes in PyTorch's layout, or 16 for a GPU's generator."""
         with self.lock:

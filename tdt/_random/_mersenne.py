@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from math import copysign
 from typing import Any
 
 import numpy as np
@@ -41,12 +42,16 @@ def _unseeded() -> Any:
 
 
 _KERNELS = {name: (kernel(f"mersenne_cpu:{name}", large_draw),)
-            for name in ("words", "pairs", "draw", "normal", "integers")}  # fmt: skip
-_KERNELS |= {name: (kernel(f"counts_cpu:{name}", large_draw),) for name in ("normals", "prepared_choices")}
+            for name in ("words", "pairs", "draw")}  # fmt: skip
+_KERNELS |= {name: (kernel(f"counts_cpu:{name}", large_draw),) for name in ("filler", "prepared_choices")}
 _OFTEN = 50  # small draws after which their kernel is loaded, which takes as long as some hundred of them
 _ready: dict[str, Any] = {}  # kernels that are loaded
+_fillers: dict[tuple, Any] = {}  # what `filler` gave
 _small_draws = dict.fromkeys(_KERNELS, 0)
-UFUNCS.append(_ready)
+MOST_FILLERS = 1000
+UFUNCS += [_ready, _fillers]
+WIDE_RANGE = 1 << 28  # from this range on, an integer takes a 64-bit draw
+STANDARD = 0.0, 1.0  # the ends of uniform numbers, mean and deviation of normal ones
 
 
 def _kernel_for(name: str, n: int) -> Any:
@@ -65,9 +70,10 @@ def _kernel_for(name: str, n: int) -> Any:
 
 
 class MersenneTwister:
-    """32-bit words from MT19937; `cached` is the second half of a Box–Muller pair, for the next small normal draw.
+    """32-bit words from MT19937.
 
     Attributes:
+        cached: the second half of a Box–Muller pair, for the next small normal draw.
         seeds: how often it was seeded, or given a state.
     """
 
@@ -77,7 +83,7 @@ class MersenneTwister:
     def __init__(self, seed: int) -> None:
         self._generator: Any = None
         self._words: tuple[int, Any] = 0, None
-        self._spare = np.zeros(2)  # `cached`, for kernels
+        self._spare = np.zeros(2)  # the number that is `cached`, and 1, or 0 if none is
         self.seed(seed)
 
     @property
@@ -90,18 +96,29 @@ class MersenneTwister:
         return self._generator
 
     @property
+    def cached(self) -> float | None:
+        value, used = self._spare.tolist()
+        return value if used else None
+
+    @cached.setter
+    def cached(self, value: float | None) -> None:
+        self._spare[:] = (0.0, 0.0) if value is None else (value, 1.0)
+
+    @property
     def words(self) -> np.ndarray:
         """A view of NumPy's state: 624 words, and the position of the next one."""
-        address = self._bits.ctypes.state_address
-        if self._words[0] != address:  # new, or that of the generator that this one is a copy of
-            self._words = address, np.ctypeslib.as_array((ctypes.c_uint32 * (WORDS + 1)).from_address(address))
-        return self._words[1]
+        owner, words = self._words
+        if owner != id(self._generator):  # new, or that of the generator that this one is a copy of
+            address = self._bits.ctypes.state_address
+            words = np.ctypeslib.as_array((ctypes.c_uint32 * (WORDS + 1)).from_address(address))
+            self._words = id(self._generator), words
+        return words
 
     def seed(self, seed: int) -> None:
         """Seed the generator; MT19937 uses the low 32 bits."""
         self.initial_seed = seed
         self.seeds += 1
-        self.cached: float | None = None
+        self.cached = None
         if self._generator is not None:
             self._generator._legacy_seeding(seed & 0xFFFFFFFF)
 
@@ -110,35 +127,33 @@ class MersenneTwister:
         fast = _kernel_for("words", n)
         return fast(self.words, n) if fast else self._bits.random_raw(n)
 
-    def drawn(self, n: int, how: str, dtype: Any, low: float = 0.0, high: float = 1.0, bound: int = 0,
-              out: np.ndarray | None = None) -> Any:  # fmt: skip
+    def drawn(self, n: int, how: str, dtype: Any, low: float = 0.0, high: float = 1.0, bound: int = 0) -> Any:
         """`n` numbers computed as they are drawn, as `mersenne_cpu.draw` says; None where no kernel draws them."""
         fast = _kernel_for("draw", n)
-        return fast and fast(self.words, n, how, dtype, low, high, bound, out)
+        return fast and fast(self.words, n, how, dtype, low, high, bound)
 
-    def normal(self, n: int, mean: float, std: float, out: np.ndarray | None = None) -> Any:
-        """`n` ≥ 16 normal numbers in float32, as `mersenne_cpu.normal` says; None where no kernel draws them."""
-        fast = _kernel_for("normal", n)
-        return fast and fast(self.words, n, mean, std, out)
-
-    def integers(self, low: int, high: int, wide: bool, out: np.ndarray) -> bool:
-        """Fill `out` as `mersenne_cpu.integers` says; False where no kernel does."""
-        fast = _kernel_for("integers", out.size)
-        return fast is not None and fast(self.words, low, high, wide, out)
-
-    def normals(self, mean: float, std: float, out: np.ndarray) -> bool:
-        """Fill `out` as `counts_cpu.normals` says, beginning with the cached number; False where no kernel does."""
-        fast = _kernel_for("normals", 2 * out.size)
-        if fast is None:
-            return False
-        WATCH.lose()  # a tape would not know of `cached`
-        spare = self._spare
-        spare[1] = 0.0
-        if self.cached is not None:
-            spare[0], spare[1] = self.cached, 1.0
-        fast(self.words, spare, mean, std, out)
-        value, used = spare.tolist()
-        self.cached = value if used else None
+    def fill(self, out: np.ndarray, how: str, numbers: tuple[float, ...]) -> bool:
+        """Fill a contiguous array as `counts_cpu.filler` says; False, with nothing drawn, where no kernel does."""
+        # 0.0 and -0.0 are equal; of the standard numbers they have the same results.
+        signs = None if all(numbers) or numbers == STANDARD else (copysign(1, numbers[0]), copysign(1, numbers[1]))
+        key = how, out.dtype, out.size, numbers, signs
+        found = _fillers.get(key)
+        if found is None:
+            prepare = _kernel_for("filler", out.size)
+            if prepare is None:
+                return False
+            found = prepare(how, out.dtype, out.size, numbers, numbers[1] - numbers[0] >= WIDE_RANGE)
+            if found is None:
+                return False
+            if len(_fillers) >= MOST_FILLERS:
+                _fillers.clear()
+            _fillers[key] = found
+        run, takes_spare = found
+        if takes_spare:
+            WATCH.lose()  # a tape would not know of `cached`
+            run(self.words, self._spare, out)
+        else:
+            run(self.words, out)
         return True
 
     def prepared_choices(self, weights: np.ndarray, count: int) -> Any:

@@ -13,14 +13,11 @@ import numpy as np
 
 from tdt._kernels import from_formula
 from tdt._random._generator import Generator
-from tdt._random.draws import BLOCK, WHOLE, Shape, as_complex, narrow, real_of, uniform, unit64
+from tdt._random.draws import BLOCK, Shape, as_complex, narrow, real_of, uniform, unit64
 
 
-def normal(
-    gen: Generator, shape: Shape, dtype: Any, mean: float = 0.0, std: float = 1.0, out: np.ndarray | None = None, *,
-    dense: bool = True,
-) -> Any:  # fmt: skip
-    """Normal by Box and Muller (1958). `dense=False` draws as for a target that is not contiguous; `out` as in `uniform`.
+def normal(gen: Generator, shape: Shape, dtype: Any, mean: float = 0.0, std: float = 1.0, *, dense: bool = True) -> Any:
+    """Normal by Box and Muller (1958). `dense=False` draws as for a target that is not contiguous.
 
     A contiguous target of 16 or more elements uses uniforms of its own precision in blocks of 8 + 8; others use pairs in
     float64, of which the generator caches the second number for its next small draw. A complex dtype splits the variance.
@@ -30,20 +27,14 @@ def normal(
         return as_complex(normal(gen, (*shape, 2), real_of(dtype), mean, std / math.sqrt(2), dense=dense), dtype)
     n = math.prod(shape)
     with gen.lock:
+        if (drawn := gen.filled(shape, dtype, "normal" if dense else "pairs", (mean, std))) is not None:
+            return drawn
         if gen.engine.xp is not np:
             flat = _normal_blocks(gen, -(-n // 16) * 16, dtype, mean, std)[:n]
         elif n < 16 or not dense:
-            if dtype in WHOLE:
-                target = np.empty(shape, dtype) if out is None else out
-                if gen.engine.normals(mean, std, target):
-                    return target
             flat = _normal_pairs(gen, n) * std + mean
         else:
-            flat = gen.engine.normal(n, mean, std, out) if dtype == np.float32 else None
-            if flat is not None and flat is out:
-                return out
-            if flat is None:
-                flat = _normal_blocks(gen, n, dtype, mean, std)
+            flat = _normal_blocks(gen, n, dtype, mean, std)
     return narrow(flat, dtype).reshape(shape)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from tdt._kernels import LARGE_DRAW, enabled, lazy
 from tdt._random._generator import Generator
-from tdt._random._mersenne import MersenneTwister
+from tdt._random._mersenne import WIDE_RANGE, MersenneTwister
 from tdt._random._rounding import fma32, fma64
 
 Shape = tuple[int, ...]
@@ -24,31 +24,21 @@ Shape = tuple[int, ...]
 DIGITS = {np.dtype(np.float64): 53, np.dtype(np.float32): 24, np.dtype(np.float16): 11,
           np.dtype(ml_dtypes.bfloat16): 8}  # fmt: skip
 WHOLE = np.dtype(np.float32), np.dtype(np.float64)  # dtypes that numbers are drawn in
-WIDE_RANGE = 1 << 28  # from this range on, an integer takes a 64-bit draw
-DRAWN = {"unit32": np.float32, "unit64": np.float64, "below": np.bool_, "words32": np.uint32}
+DRAWN = {"below": np.bool_, "words32": np.uint32}
 LARGE_SHUFFLE = LARGE_DRAW  # elements of a permutation
 BLOCK = 1 << 15  # elements per block on the CPU: a block fits in its cache
 
 
-def uniform(
-    gen: Generator, shape: Shape, dtype: Any, low: float = 0.0, high: float = 1.0, out: np.ndarray | None = None
-) -> Any:
-    """Uniform on [low, high): 53-bit draws for float64, 24-bit ones otherwise; complex fills both parts.
-
-    `out`: a contiguous array of this shape and dtype, to which a kernel that draws them writes them.
-    """
+def uniform(gen: Generator, shape: Shape, dtype: Any, low: float = 0.0, high: float = 1.0) -> Any:
+    """Uniform on [low, high): 53-bit draws for float64, 24-bit ones otherwise; complex fills both parts."""
     dtype = np.dtype(dtype)
     if dtype.kind == "c":
         return as_complex(uniform(gen, (*shape, 2), real_of(dtype), low, high), dtype)
-    wide = dtype.char == "d"
     n = math.prod(shape)
     with gen.lock:
-        out = out if dtype.char in "fd" else None
-        flat = _drawn(gen, n, "unit64" if wide else "unit32", low, high, out=out)
-        if flat is not None and flat is out:
-            return out
+        flat = gen.filled((n,), dtype if dtype.char == "d" else np.float32, "uniform", (low, high))
         if flat is None:
-            draw = _uniform64 if wide else _uniform32
+            draw = _uniform64 if dtype.char == "d" else _uniform32
             flat = in_blocks(gen, n, lambda n: draw(gen, n, low, high))
     if flat.dtype != dtype:
         flat = narrow(flat, dtype)
@@ -56,13 +46,9 @@ def uniform(
     return flat.reshape(shape)
 
 
-def _drawn(
-    gen: Generator, n: int, how: str, low: float = 0.0, high: float = 1.0, bound: int = 0, out: np.ndarray | None = None
-) -> Any:
+def _drawn(gen: Generator, n: int, how: str, bound: int = 0) -> Any:
     """Numbers of a CPU's generator by its kernel, or None."""
-    if not isinstance(gen.engine, MersenneTwister):
-        return None
-    return gen.engine.drawn(n, how, DRAWN[how], low, high, bound, out)
+    return gen.engine.drawn(n, how, DRAWN[how], bound=bound) if isinstance(gen.engine, MersenneTwister) else None
 
 
 def in_blocks(gen: Generator, n: int, draw: Callable[[int], Any]) -> Any:
@@ -111,18 +97,13 @@ def _low53(gen: Generator, n: int) -> Any:
     return bits
 
 
-def integers(gen: Generator, shape: Shape, dtype: Any, low: int, high: int, out: np.ndarray | None = None) -> Any:
-    """Integers on [low, high), of any real dtype: remainders of draws, so the first values are a little likelier.
-
-    `out`: as in `uniform`.
-    """
+def integers(gen: Generator, shape: Shape, dtype: Any, low: int, high: int) -> Any:
+    """Integers on [low, high), of any real dtype: remainders of draws, so the first values are a little likelier."""
     span = high - low
     n = math.prod(shape)
     with gen.lock:
-        if isinstance(gen.engine, MersenneTwister):
-            target = np.empty(shape, dtype) if out is None else out
-            if gen.engine.integers(low, high, span >= WIDE_RANGE, target):
-                return target
+        if (drawn := gen.filled(shape, dtype, "integers", (low, high))) is not None:
+            return drawn
         bits = gen.engine.raw(n) if span < WIDE_RANGE else gen.engine.raw64(n)
     if span == 2**64:
         return narrow(bits.view(np.int64), np.dtype(dtype)).reshape(shape)

@@ -9,7 +9,8 @@ import pytest
 
 import tdt
 from tdt._kernels import LARGE_DRAW
-from tdt._kernels.mersenne_cpu import SIZE, normal, pairs, words
+from tdt._kernels.counts_cpu import filler
+from tdt._kernels.mersenne_cpu import SIZE, pairs, words
 from tdt._random import _mersenne
 from tdt._random._mersenne import MersenneTwister
 from tdt._random.continuous import _normal_blocks
@@ -26,6 +27,7 @@ def forget_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a new process."""
     monkeypatch.setattr(_mersenne, "_small_draws", dict.fromkeys(_mersenne._small_draws, 0))
     _mersenne._ready.clear()
+    _mersenne._fillers.clear()
 
 
 @pytest.mark.parametrize("seed", [0, 5, 2**32 - 1])
@@ -86,7 +88,9 @@ def test_normal_numbers_have_the_bits_of_the_formulas_of_arrays(n, mean, std):
     drawn, state = tdt.Generator().manual_seed(n), MersenneTwister(n)
     expected = _normal_blocks(drawn, n, np.dtype(np.float32), mean, std)
     found = np.full(n + 2, 7, np.float32)
-    normal(state.words, n, mean, std, found[1:-1])
+    fill, takes_spare = filler("normal", found.dtype, n, (mean, std), False)
+    assert not takes_spare
+    fill(state.words, found[1:-1])
     np.testing.assert_array_equal(found[1:-1].view(np.int32), expected.view(np.int32))
     assert found[0] == found[-1] == 7
     np.testing.assert_array_equal(drawn.engine.words, state.words)
@@ -103,7 +107,7 @@ def test_small_draws_have_the_same_numbers_before_and_after_their_kernels_are_lo
     )
     tdt.manual_seed(5)
     first = [[draw().numpy() for draw in draws] for _ in range(60)]
-    assert {"words", "draw", "normal"} <= _mersenne._ready.keys()
+    assert {"draw", "filler"} <= _mersenne._ready.keys()
     tdt.manual_seed(5)
     second = [[draw().numpy() for draw in draws] for _ in range(60)]
     for a, b in zip(first, second, strict=True):

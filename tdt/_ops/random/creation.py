@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -21,11 +22,13 @@ from tdt._core.layout import layout as Layout
 from tdt._core.memory_format import memory_format as MemoryFormat
 from tdt._core.methods import method
 from tdt._core.mode import no_grad, state, values_read
+from tdt._core.remembered_creation import creates
 from tdt._core.tensor import Tensor, wrap, wrap_new
 from tdt._ops._common import Device, Ints
 from tdt._ops.random._ranges import fits, last_of
 from tdt._ops.random.fill import FILLS, bernoulli_, check, normal_, random_, uniform_
 from tdt._random import Generator, generator_for
+from tdt._random._mersenne import STANDARD
 from tdt.autograd._inplace import is_plain
 from tdt.autograd._op import finish, op
 
@@ -35,9 +38,35 @@ __all__ = [
 ]  # fmt: skip
 
 
-STANDARD = 0.0, 1.0  # the numbers of `rand` and `randn`
 METHODS: dict[str, Callable[..., Tensor]] = {"integers": random_, "uniform": uniform_, "normal": normal_}
 DRAWN = frozenset((_dtype.float32, _dtype.float64))
+
+
+def _drawn(shape: tuple, kind: np.dtype, how: str, numbers: tuple) -> np.ndarray:
+    array = np.empty(shape, kind)
+    if _random.default_generator.fill(array, how, numbers):
+        return array
+    return FILLS[how](_random.default_generator, shape, kind, *numbers)
+
+
+def _standard(how: str) -> Callable[..., Callable[[], np.ndarray] | None]:
+    """For `creates`: what gives the arrays of calls of `rand` or `randn` for the same sizes."""
+
+    def prepare(*sizes: Any) -> Callable[[], np.ndarray] | None:
+        kind = _dtype.get_default_dtype()
+        if not sizes or kind not in DRAWN:
+            return None
+        return functools.partial(_drawn, _shape_of(sizes), kind.np, how, STANDARD)
+
+    return prepare
+
+
+def _integers(*ends: Any) -> Callable[[], np.ndarray] | None:
+    """The same for `randint`."""
+    low, high, size = ends if len(ends) == 3 else (0, *ends) if len(ends) == 2 else (0, 0, ())
+    if size.__class__ is not tuple or not (low.__class__ is high.__class__ is int) or not fits(_dtype.int64, low, high):
+        return None
+    return functools.partial(_drawn, _shape_of((size,)), _dtype.int64.np, "integers", (low, high))
 
 
 def _random_tensor(
@@ -53,8 +82,7 @@ def _random_tensor(
     if out is generator is device is None and not requires_grad and state.handler is None:
         kind = _dtype.get_default_dtype() if dtype is None else dtype
         if (fits(kind, *numbers) if how == "integers" else kind in DRAWN) and as_device(None) is CPU:
-            array = np.empty(shape, kind.np)
-            return wrap_new(FILLS[how](_random.default_generator, shape, kind.np, *(numbers or STANDARD), out=array))
+            return wrap_new(_drawn(shape, kind.np, how, numbers or STANDARD))
     fill = METHODS[how]
     if out is not None and out._a.shape == shape and not out.requires_grad:  # in the order of its memory
         return fill(out, *numbers, generator=generator)
@@ -68,7 +96,7 @@ def _sizes(name: str, sizes: tuple, size: Any) -> tuple[int, ...]:
     return _shape_of(sizes if size is None else (size,))
 
 
-@front
+@creates(_standard("uniform"))
 def rand(
     *sizes: Ints, size: Ints | None = None, generator: Generator | None = None, out: Tensor | None = None,
     dtype: Dtype | None = None, layout: Layout | None = None, device: Device = None, requires_grad: bool = False,
@@ -94,7 +122,7 @@ def rand(
     return _random_tensor(shape, "uniform", (), generator, out, dtype, device, requires_grad)
 
 
-@front
+@creates(_standard("normal"))
 def randn(
     *sizes: Ints, size: Ints | None = None, generator: Generator | None = None, out: Tensor | None = None,
     dtype: Dtype | None = None, layout: Layout | None = None, device: Device = None, requires_grad: bool = False,
@@ -120,7 +148,7 @@ def randn(
     return _random_tensor(shape, "normal", (), generator, out, dtype, device, requires_grad)
 
 
-@front
+@creates(_integers)
 def randint(
     *ends: Ints, low: int = 0, high: int | None = None, size: Ints | None = None, generator: Generator | None = None,
     out: Tensor | None = None, dtype: Dtype | None = None, layout: Layout | None = None, device: Device = None,

@@ -14,6 +14,7 @@ import numpy as np
 
 import tdt._random as _random
 from tdt import _backend
+from tdt._backend.device import CPU
 from tdt._core import dtype as _dtype
 from tdt._core.creation import zeros_like
 from tdt._core.dtype import SCALAR_NAMES
@@ -40,7 +41,7 @@ FILLS: dict[str, Callable[..., Any]] = {
     "bernoulli": lambda gen, shape, dtype, p: _random.bernoulli(gen, shape, p).astype(dtype),
 }
 SMALLEST_MAX = 16.0  # ends of an interval up to it fit in every dtype
-WRITERS = {"uniform", "normal", "integers"}  # which take a contiguous array to write to
+FILLED = {"uniform", "normal", "integers"}  # which a generator fills contiguous arrays with
 # Names of nodes that do not follow from those in FILLS.
 NODES = {"bernoulli": "BernoulliBackward2", "full_range": "RandomBackward2", "integers": "RandomBackward0"}
 # What PyTorch calls each kernel in `"…" not implemented for 'Long'`, and which categories of dtype it takes.
@@ -86,19 +87,19 @@ _fill.vjp("x")(lambda g: zeros_like(g))
 def _fill_random(x: Tensor, how: str, *numbers: Any, generator: Generator | None) -> Tensor:
     """Overwrite `x` with random numbers; NotImplementedError for a dtype that the distribution does not support."""
     plain = is_plain(x)
+    if plain and how in FILLED and x._a.dtype in WHOLE and x._a.size:
+        gen = default_generator if generator is None else generator_for(generator, CPU)
+        if gen.fill(x._a, how, numbers):
+            x._st.bump_version()
+            return x
     if not x._a.size and how in ANY_EMPTY:
         return overwrite(x, x.detach())
-    if not (plain and x._a.dtype in WHOLE) and how in KERNELS and x.dtype.category not in KERNELS[how][1]:
+    if how in KERNELS and x.dtype.category not in KERNELS[how][1]:
         raise NotImplementedError(f"\"{KERNELS[how][0]}\" not implemented for '{SCALAR_NAMES[x.dtype]}'")
     if plain and x._a.dtype not in KINDS:  # the op refuses float8
         a = x._a
         gen = default_generator if generator is None else generator_for(generator, _backend.device_of(a))
-        if how in WRITERS:
-            values = FILLS[how](gen, a.shape, a.dtype, *numbers, out=a)
-        else:
-            values = FILLS[how](gen, a.shape, a.dtype, *numbers)
-        if values is not a:
-            np.copyto(a, values)
+        np.copyto(a, FILLS[how](gen, a.shape, a.dtype, *numbers))
         x._st.bump_version()
         return x
     return _fill.inplace(x, how=how, numbers=numbers, generator=generator)
