@@ -161,12 +161,12 @@ class _Write(ObjectCode):
         self.check_graph(x)
 
     def add_number(self, x: Value, by_value: Value) -> None:
-        """Add a number's class to the key, and the number. Refused: zeros, which are equal, integers of more than 64 bits, and
-        what is no number."""
+        """Add a number's class to the key, and the number; None is one. Refused: zeros, which are equal, integers of more than 64
+        bits, and other objects."""
         kind = self.class_of(x)
-        is_float = kind == self.object("float")
-        self.refuse(~is_float & (kind != self.object("int")))
-        with self.code.when(~is_float):
+        is_float, is_int = kind == self.object("float"), kind == self.object("int")
+        self.refuse(~(is_float | is_int) & (self.address(x) != self.object("none")))
+        with self.code.when(is_int):
             self.refuse_large(x)
         self.add_key(kind)
         with self.code.when(by_value):

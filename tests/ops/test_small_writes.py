@@ -182,3 +182,25 @@ def test_operands_of_two_types_have_gradients() -> None:
         assert y.grad is not None
         assert (x.grad.dtype, y.grad.dtype) == (tdt.float32, tdt.float64)
         assert x.grad.tolist() == [3.0, 4.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    "bounds", [{"min": 0}, {"max": 1}, {"min": -0.5}, {"min": -1, "max": 0.5}, {"min": 0.0}, {"min": -0.0}]
+)
+@pytest.mark.parametrize("kind", ["float32", "float64", "int64", "float16"])
+def test_repeated_clamps_with_one_bound(bounds: dict[str, float], kind: str) -> None:
+    x = np.array([-2.0, -0.0, 0.0, 0.25, 3.0, np.inf, -np.inf, np.nan])[: 5 if kind == "int64" else None]
+    if kind == "int64" and not all(isinstance(bound, int) for bound in bounds.values()):
+        bounds = {"min": -1}
+
+    def call(t: Any) -> Any:
+        y = t.from_numpy(x).to(getattr(t, kind))
+        results = [y.clone().clamp_(**bounds) for _ in range(4)]
+        version = results[-1]._version
+        results += [results[-1].clamp_(max=2).clamp_(**bounds)]
+        assert results[-1]._version == version + 2
+        return t.stack(results).double()
+
+    _equal(call)
+    found = call(tdt).numpy()
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(call(require_torch()).numpy()))
