@@ -353,10 +353,18 @@ def with_strides(array: Any) -> Any:
 
 def as_strided(array: Any, shape: tuple[int, ...], strides: Any) -> Any:
     """A view of an array with other sizes and strides (in bytes), without bounds checks."""
+    if array.__class__ is np.ndarray and array.flags.c_contiguous and array.dtype.char in BUFFERED:
+        try:
+            return np.ndarray(shape, array.dtype, array, 0, strides)  # in a tenth of the time
+        except (TypeError, ValueError):  # it ends behind the array
+            pass
     make = namespace(array).lib.stride_tricks.as_strided
     if array.dtype.str == "<f1":  # float8_e5m2, whose name in NumPy's array interface NumPy itself does not know
         return make(array.view(np.uint8), shape, strides).view(array.dtype)
     return make(array, shape, strides)
+
+
+BUFFERED = frozenset("?bBhHiIlLefdFD")  # types of arrays whose memory others may be created in
 
 
 class MetaArray(np.ndarray):

@@ -5,12 +5,15 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from tdt import _backend
 from tdt._core.calls import integer
 from tdt._core.dtype import FLOAT8S, FLOATING_AND_COMPLEX
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._ops._common import wrap_dim
+from tdt.autograd._dispatch import view_of
 from tdt.autograd._op import op
 
 LONGEST = 2**63 - 1  # bytes of a step: with longer ones there is one window, whose stride has no effect
@@ -57,7 +60,16 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
         raise RuntimeError(f"step is {step} but must be > 0")
     if step >= 2**63:
         raise ValueError("Overflow when unpacking long long")
-    return _unfold(input, dim=d, size=size, step=step)
+    windows = d, size, step
+    return view_of(_unfold, input, dict(zip(WINDOWS, windows, strict=True)), _windows, windows)
+
+
+WINDOWS = "dim", "size", "step"
+
+
+def _windows(x: Any, windows: tuple[int, int, int]) -> Any:
+    dim, size, step = windows
+    return _unfold.forward(np, x, dim=dim, size=size, step=step)
 
 
 @op(dtypes=FLOATING_AND_COMPLEX)
