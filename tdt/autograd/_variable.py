@@ -30,7 +30,7 @@ def set_requires_grad(self: Tensor, value: bool) -> None:
         raise RuntimeError(
             f"only Tensors of floating point and complex dtype can require gradients; this one is {self.dtype}"
         )
-    if value and self.is_inference() and not state.inference:
+    if value and (self._st.inference or self._st.detached) and not state.inference:
         raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
     self._edge = LEAF if value else None
 
@@ -191,8 +191,8 @@ def set_data(self: Tensor, value: Tensor) -> None:
 @tensor_property(setter=set_data)
 def data(self: Tensor) -> Tensor:
     """A tensor on the same memory outside the graph, whose in-place changes autograd does not detect."""
-    found = alias(self._a, None)
-    if self.is_inference():
+    found, storage = alias(self._a, None), self._st
+    if storage.inference or storage.detached:
         found._st.detached = True
     return found
 

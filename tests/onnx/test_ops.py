@@ -214,7 +214,7 @@ CASES: dict[str, tuple[Any, ...]] = {
                          f.binary_cross_entropy_with_logits(x, y.sigmoid(), reduction="none"), f.poisson_nll_loss(x, y),
                          f.binary_cross_entropy_with_logits(x, y.sigmoid()),
                          f.binary_cross_entropy_with_logits(x, y.sigmoid(), y.sigmoid()),
-                         f.soft_margin_loss(x, y, reduction="sum"),
+                         f.soft_margin_loss(x, y, reduction="sum"), f.multilabel_soft_margin_loss(x, y.sigmoid()),
                          f.kl_div(x, y.sigmoid(), reduction="sum"), f.kl_div(x, y, reduction="sum", log_target=True),
                          f.binary_cross_entropy(x.sigmoid(), y.sigmoid(), reduction="none")), X, X * X),
 }  # fmt: skip

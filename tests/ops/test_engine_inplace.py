@@ -266,3 +266,10 @@ def test_a_gradient_with_a_graph_is_added_to_in_place():
     assert x.grad is g
     assert g.requires_grad
     assert g.tolist() == [10.0, 20.0]
+
+
+def test_an_uninitialized_parameter_has_data_but_cannot_be_detached():
+    weight = tdt.nn.LazyLinear(2).weight
+    assert isinstance(weight.data, tdt.Tensor)
+    with pytest.raises(ValueError, match="uninitialized parameter"):
+        weight.detach()

@@ -1,5 +1,7 @@
 """Linear algebra where PyTorch's op database does not ask: singular matrices, codes, odd shapes, words of errors, lobpcg."""
 
+import math
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -438,3 +440,28 @@ def test_gradients_of_eigenvectors_are_hermitian(kind):
         found.append(x.grad.numpy())
     np.testing.assert_allclose(*found, rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(found[0], found[0].conj().T)
+
+
+NAN_MATRICES = [
+    [[math.nan, 0.0], [0.0, 1.0]], [[1.0, math.nan], [math.nan, 1.0]], [[1.0, 0.0], [0.0, math.nan]], [[4.0, 2.0], [2.0, 3.0]],
+    [[1.0, 2.0], [2.0, 1.0]],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+@pytest.mark.parametrize("padding", [0, 1, 30])
+def test_matrices_with_nan_have_no_cholesky_factor_as_in_pytorch(dtype, padding):
+    found = []
+    for lib in (tdt, torch):
+        whole = lib.stack([lib.block_diag(lib.tensor(m), lib.eye(padding)) for m in NAN_MATRICES]).to(
+            getattr(lib, dtype)
+        )
+        codes = [lib.linalg.cholesky_ex(m, upper=upper).info.item() for m in whole for upper in (False, True)]
+        codes += lib.linalg.cholesky_ex(whole).info.tolist()
+        for m in whole:
+            try:
+                codes.append(lib.linalg.cholesky(m).isnan().any().item())
+            except RuntimeError as error:
+                codes.append(str(error))
+        found.append(codes)
+    assert found[0] == found[1]

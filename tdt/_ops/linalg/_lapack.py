@@ -79,9 +79,14 @@ def inverse(x: np.ndarray) -> np.ndarray | None:
 def cholesky(x: np.ndarray) -> np.ndarray | None:
     """The lower factor."""
     if (small := small_cholesky(x)) is not None:
-        return small if _worked(small, 2) else None
+        return small if _worked(small, 2) and has_numbers(small) else None
     out = empty(x.shape, x.dtype)
-    return out if _routine("cholesky_lo", 1, "T")(x, out) else None
+    return out if _routine("cholesky_lo", 1, "T")(x, out) and has_numbers(out) else None
+
+
+def has_numbers(L: np.ndarray) -> bool:
+    """Whether the diagonals of triangular factors have no NaN, which would be in their last elements too."""
+    return _worked(L[..., -1:, -1:], 2)
 
 
 def solve(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:

@@ -254,10 +254,19 @@ def _cholesky(xp: ModuleType, x: Any, *, upper: bool = False) -> Any:
         return L, _lapack.codes(x)
     try:
         with raising(xp):
-            return xp.linalg.cholesky(x), xp.zeros(x.shape[:-2], np.int32)
-    except np.linalg.LinAlgError:  # some matrices of the batch have no factor: report which
-        factor = lapack("potrf", x.dtype.char)
-        return each(lambda a: factor(a, lower=1, clean=1), (columns(x.shape, x.dtype), _lapack.codes(x)), x)
+            L = xp.linalg.cholesky(x)
+        if xp is not np or not x.size or _lapack.has_numbers(L):
+            return L, xp.zeros(x.shape[:-2], np.int32)
+    except np.linalg.LinAlgError:
+        pass
+    factor = lapack("potrf", x.dtype.char)  # some matrices of the batch have no factor: report which
+    return each(lambda a: _with_code(*factor(a, lower=1, clean=1)), (columns(x.shape, x.dtype), _lapack.codes(x)), x)
+
+
+def _with_code(L: np.ndarray, code: int) -> tuple[np.ndarray, int]:
+    """A factor and LAPACK's code, which counts NaN on the diagonal as failure; OpenBLAS does not."""
+    places = np.isnan(L.diagonal()).nonzero()[0]
+    return L, min([code or len(L), *(places[:1] + 1)]) if code or len(places) else 0
 
 
 @_cholesky.vjp("x")
