@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # Errors of network and FUSE file systems for unsupported operations, such as flock or fsync of a folder.
 UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK})
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})  # what writing to a disk raises
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _PLAIN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # opening a pipe would block until its other end is opened
@@ -91,6 +92,18 @@ def write_whole(file, data: bytes | bytearray | memoryview) -> None:
 
 
 @contextlib.contextmanager
+def naming(path: str | os.PathLike[str], temporary: str | os.PathLike[str]) -> Iterator[None]:
+    """Let errors of the disk that name no file, and those that name a temporary one, name the file that it becomes."""
+    try:
+        yield
+    except OSError as error:
+        named = error.errno in FULL if error.filename is None else str(error.filename) == str(temporary)
+        if not named:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+@contextlib.contextmanager
 def replacing(path: str | os.PathLike[str], buffering: int = -1) -> Iterator[IO[bytes]]:
     """Open a temporary file that replaces `path` at the end of the block: after a crash `path` is the old or the new file."""
     from pathlib import Path  # imported here: it would add 3 ms to `import tdt`
@@ -99,11 +112,12 @@ def replacing(path: str | os.PathLike[str], buffering: int = -1) -> Iterator[IO[
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.unlink(missing_ok=True)  # left by a killed process with the same pid, or a link created by somebody else
     try:
-        with open(open_file(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb", buffering=buffering) as file:
-            yield file
-            file.flush()
-            fsync(file.fileno(), path)
-        os.replace(temporary, path)
+        with naming(path, temporary):
+            with open(open_file(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb", buffering=buffering) as file:
+                yield file
+                file.flush()
+                fsync(file.fileno(), path)
+            os.replace(temporary, path)
         fsync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
@@ -123,8 +137,5 @@ def remove_temporary(folder: str | os.PathLike[str]) -> None:
 
 def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
     """Write `data` to `path` atomically: after a crash the file is the old or the complete new one."""
-    try:
-        with replacing(path, buffering=0) as file:
-            write_whole(file, data)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
+    with replacing(path, buffering=0) as file:
+        write_whole(file, data)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tdt import _files
-from tdt._files import fsync_folder, open_file, read_file, remove_temporary, replace_file
+from tdt._files import fsync_folder, open_file, read_file, remove_temporary, replace_file, replacing
 
 
 def failing(number: int):
@@ -44,6 +44,22 @@ def test_an_fsync_that_fails_names_the_file_and_leaves_the_old_one(tmp_path, mon
     with pytest.raises(OSError, match=os.strerror(number)) as caught:
         fsync_folder(tmp_path)
     assert caught.value.filename == str(tmp_path)
+
+
+@pytest.mark.parametrize("temporary", [False, True])
+def test_a_write_that_fails_names_the_file_and_leaves_none(tmp_path, temporary: bool):
+    path = tmp_path / "x"
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)) as caught, replacing(path):
+        raise OSError(
+            errno.ENOSPC, os.strerror(errno.ENOSPC), *([f"{tmp_path}/.x.{os.getpid()}.tmp"] if temporary else [])
+        )
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(path))
+    with pytest.raises(OSError, match="Connection refused") as caught, replacing(path):
+        raise OSError(errno.ECONNREFUSED, "Connection refused")
+    assert caught.value.filename is None
+    with pytest.raises(OSError, match="other") as caught, replacing(path):
+        raise OSError(errno.EIO, "of a file that is read", "other")
+    assert caught.value.filename == "other" and os.listdir(tmp_path) == []
 
 
 def test_a_link_is_replaced_and_never_written_through(tmp_path):

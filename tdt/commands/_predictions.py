@@ -209,10 +209,7 @@ def to_path(path: Path, top: int, outputs: Sequence[str]) -> Iterator[Write]:
     if ending not in ENDINGS:
         raise typer.BadParameter(f"{path}: its ending says no format; use {', '.join(ENDINGS)}, or a folder for masks")
     with contextlib.ExitStack() as stack:
-        try:
-            file = stack.enter_context(replacing(path))
-        except OSError as error:  # the temporary file's name says nothing to the user
-            raise OSError(error.errno, error.strerror, str(path)) from error
+        file = stack.enter_context(replacing(path))
         if ending == ".npz":
             sink = npz(file)
         elif ending == ".jsonl":

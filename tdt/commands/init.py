@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import Annotated, Literal
@@ -63,17 +64,13 @@ def init(
             f"{what!r}: a config cannot contain this path; rename the file without control or non-UTF-8 characters"
         )
     file = file or Path(f"{path.resolve().stem if path.exists() else path.name}.yaml")
-    if file.exists() and not force:
+    if os.path.lexists(file) and not force:
         raise typer.BadParameter(
             f"{file} already exists and is not overwritten; choose another name: tdt init {what} other.yaml, or "
             "overwrite it: --force"
         )
     text, report = _generate(path, file, target, skip_damaged)
-    if force:
-        replace_file(file, text.encode())
-    else:
-        with open(file, "x", encoding="utf-8") as new:
-            new.write(text)
+    replace_file(file, text.encode())
     templates.copy_schema(file.parent)
     if json:
         from tdt.commands._tables import print_json

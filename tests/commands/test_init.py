@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import random
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from tdt import cli
+from tdt import _files, cli
 from tdt.train.config import bundled, load
 from tdt.train.session import Session
 
@@ -87,6 +89,16 @@ def test_nothing_is_overwritten(capsys):
     code, _, err = init(capsys, "digits-mlp")
     assert code == 2 and "digits-mlp.yaml already exists and is not overwritten" in err
     assert Path("digits-mlp.yaml").read_text() == "mine"
+
+
+def test_a_full_disk_is_named_and_holds_no_part_of_a_config(capsys, monkeypatch):
+    def full(file, data):
+        file.write(data[:10])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(_files, "write_whole", full)
+    assert init(capsys, "digits-mlp")[::2] == (1, "error: digits-mlp.yaml: No space left on device\n")
+    assert os.listdir() == []
 
 
 def test_a_table_becomes_a_config_that_classifies(capsys):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tdt._about import install_hint
+from tdt._files import naming
 from tdt.onnx._check import compare, session_of
 from tdt.onnx._export import Arguments, ONNXProgram, program_of
 from tdt.onnx._trace import OnnxExporterError
@@ -62,7 +63,8 @@ def write(deployed: Deployed, path: Path, opset: int = 20) -> Exported:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     beside = temporary.with_name(f"{temporary.name}.data")
     try:
-        program.save(temporary)
+        with naming(path, temporary):
+            program.save(temporary)
         difference = _check(deployed, items, temporary)
         if beside.exists():  # the file names it
             temporary.unlink()

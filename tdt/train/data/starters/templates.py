@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
-from contextlib import suppress
 from pathlib import Path
 
 from tdt._did_you_mean import did_you_mean
+from tdt._files import replace_file
 from tdt.train.config.find import SCHEMA, SCHEMA_LINE, bundled, bundled_folder
 from tdt.train.data.starters.writing import UnsupportedDataError, run_name
 
@@ -41,5 +42,5 @@ def copy_schema(folder: Path) -> None:
 
     That line has a path relative to the config, so that it also holds on another machine.
     """
-    with suppress(FileExistsError), open(folder / SCHEMA, "xb") as new:
-        new.write((bundled_folder() / SCHEMA).read_bytes())
+    if not os.path.lexists(folder / SCHEMA):
+        replace_file(folder / SCHEMA, (bundled_folder() / SCHEMA).read_bytes())
