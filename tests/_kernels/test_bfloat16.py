@@ -205,6 +205,27 @@ def test_kernels_that_read_bfloat16_convert_no_images(shapes: tuple, monkeypatch
     )  # the gradient of patches is rounded after them
 
 
+@pytest.mark.parametrize("kind", ["LSTM", "RNN"])
+def test_recurrent_layers_with_weights_of_float32(kind: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(_dots, "available", lambda: "")
+    layer, found = getattr(tdt.nn, kind)(8, 12), []
+    for low in (False, True):
+        x = tensor(5, 3, 8, dtype=tdt.float32).requires_grad_()
+        with tdt.autocast("cpu", enabled=low):
+            out, _ = layer(x)
+        g = tensor(5, 3, 12, seed=1).to(out.dtype)
+        found.append([out, *tdt.autograd.grad(out, [x, *layer.parameters()], g, retain_graph=True)])
+        recorded = tdt.autograd.grad(out, [x, *layer.parameters()], g, create_graph=True)
+        for own, each in zip(recorded, found[-1][1:], strict=True):
+            assert own.dtype == each.dtype == tdt.float32
+            assert (own - each).abs().max() <= 0.02 * each.abs().max()
+        assert all(tdt.isfinite(each).all() for each in tdt.autograd.grad(recorded[1].square().sum(), [x]))
+    (expected, *_), (own, gx, *of_weights) = found
+    assert_same_bits(own, expected.bfloat16())
+    assert tdt.equal(gx, gx.bfloat16().float())  # of the input, which was rounded
+    assert not all(tdt.equal(each, each.bfloat16().float()) for each in of_weights)
+
+
 def test_mixed_operands_stay_an_error_where_autocast_casts_none():
     x, w = tensor(1, 2, 5, 5), tensor(3, 2, 3, 3, dtype=tdt.float32)
     with tdt.autocast("cuda", tdt.bfloat16), pytest.raises(RuntimeError, match="should be the same"):

@@ -138,11 +138,16 @@ def unrolled(step: Callable[..., tuple], projected: Tensor, states: tuple, sizes
 
 
 def recorded(forward: Callable[..., tuple], needs: tuple, operands: tuple, grads: tuple) -> tuple:
-    """The gradients of the operands that are needed, by recording `forward` and going back through the record."""
-    graph = state.grad
+    """The gradients of the operands that are needed, by recording `forward` and going back through the record.
+
+    The first operand may be of half precision beside others in float32, as autocast leaves them; so are the results then.
+    """
+    graph, low = state.grad, operands[0].dtype
+    mixed = any(t is not None and t.dtype is not low for t in operands)
     with enable_grad():
         inputs: list[Any] = [None if t is None else t.view_as(t) for t in operands]
-        outs = forward(*inputs)
+        outs = forward(*[t.float() if mixed and t is not None else t for t in inputs])
+        outs = tuple([out.to(low) for out in outs]) if mixed else outs
     edges = [t._edge for t, need in zip(inputs, needs, strict=True) if need]
     roots = [(i, g) for i, g in zip(outs, grads, strict=True) if i._edge is not None]
     grad_outputs = [g if graph else g._a for _, g in roots]

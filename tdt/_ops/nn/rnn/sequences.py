@@ -83,7 +83,7 @@ def _shaped(out: Any, x: Any) -> Any:
     dtypes=FLOATING, promote=(), broadcasts=False, outputs=("out", "last", "cell"), aux=("gates", "cells"),
     absent=("last", "cell"),
     shape=lambda x, h, c, *rest, **how: ((*x[:-1], h[1]), h, c), flops=lambda x, h, c, *weights, **how: products(x, *weights),
-    autocast="lower", kernels=(kernel("recurrent_cell_cpu:lstm", one_step),),
+    autocast="lower", float32_weights="converted", kernels=(kernel("recurrent_cell_cpu:lstm", one_step),),
 )  # fmt: skip
 def lstm_sequence(xp, x, h, c, w_ih, w_hh, b_ih=None, b_hh=None, w_hr=None, *, sizes, reverse=False):
     """x (rows, I) or (T, N, I), h (N, P), c (N, H): every h, as x lies, the last h and c. aux: the four gates and every c.
@@ -271,7 +271,7 @@ def _gru_through_time(xp: Any, steps: Steps, dh: Any, w_hh: Any, gates: Any, pas
 
 @op(
     dtypes=FLOATING, promote=(), broadcasts=False, outputs=("out", "last"), shape=_shape, flops=_flops, autocast="lower",
-    kernels=(kernel("recurrent_cell_cpu:rnn", one_step),),
+    float32_weights="converted", kernels=(kernel("recurrent_cell_cpu:rnn", one_step),),
 )  # fmt: skip
 def rnn_sequence(xp, x, h, w_ih, w_hh, b_ih=None, b_hh=None, *, relu, sizes, reverse=False):
     """x (rows, I) or (T, N, I), h (N, H): every h, as x lies, tanh or relu of the sums, and the last h."""
