@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -62,3 +63,22 @@ def test_calls_are_repeated_as_they_are_on_the_cpu(name: str, gradient: bool):
         for found, right in zip(there, here, strict=True):
             same = tdt.allclose(found, right, rtol=1e-3, atol=1e-4) if isinstance(right, tdt.Tensor) else found == right
             assert same, f"call {k}: {found}, not {right}"
+
+
+INFINITE = [
+    [1.0, math.inf], [math.inf, 1.0], [math.inf, math.inf], [math.inf], [1.0, -math.inf, 2.0], [1.0, math.nan, math.inf],
+    [[1.0, math.inf], [2.0, 3.0]], [[math.inf, 1.0], [2.0, -math.inf]], [1.0, 2.0],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("values", INFINITE, ids=str)
+@pytest.mark.parametrize("dtype", [tdt.float32, tdt.float64, tdt.float16])
+def test_means_beside_variances_of_infinities_are_those_of_the_cpu(values: list, dtype: tdt.dtype):
+    for name in ("var_mean", "std_mean"):
+        for how in ({}, {"dim": 0}, {"dim": -1, "keepdim": True}, {"correction": 0}):
+            for _ in range(3):  # later calls are repeated by programs
+                found = []
+                for device in ("cpu", "cuda"):
+                    x = tdt.tensor(values, dtype=dtype, device=device)
+                    found.append([str(each.cpu()) for each in getattr(tdt, name)(x, **how)])
+                assert found[0] == found[1]

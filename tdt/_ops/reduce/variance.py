@@ -124,12 +124,22 @@ def _mean_beside(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool =
     """The mean, rounded once; NaN where an element before the last one is infinite, as PyTorch's running mean is then."""
     wide = x.astype(np.float64) if x.dtype == np.float32 else x
     mean = _mean.forward(xp, wide, dim=dim, keepdim=keepdim)
-    if xp is np and x.dtype.kind == "f" and x.size and np.isinf(mean).any():
-        infinite = np.isinf(x)
+    if x.dtype.kind == "f" and x.size and (xp is not np or np.isinf(mean).any()):
+        infinite = _infinite(xp, x)
         last = tuple([slice(-1 if dim is None or d in dim else None, None) for d in range(x.ndim)])
-        inner = infinite.sum(dim, keepdims=True) > infinite[last]
-        mean = np.where(inner.reshape(np.shape(mean)), mean.dtype.type(math.nan), mean)
+        count = _kernels.total(infinite, dim, None, True)
+        return _mean_of_infinities(
+            xp, xp.asarray(mean.astype(x.dtype)), *(a.reshape(mean.shape) for a in (count, infinite[last]))
+        )
     return mean.astype(x.dtype)
+
+
+_infinite = _kernels.from_formula(
+    "infinite", lambda xp, x: xp.where(xp.isinf(x), x.dtype.type(1), x.dtype.type(0)), 1, ()
+)[0]
+_mean_of_infinities = _kernels.from_formula(
+    "mean_of_infinities", lambda xp, mean, count, last: xp.where(count > last, mean - mean, mean), 3, ()
+)[0]
 
 
 _mean_beside.vjp("x")(_mean.rules["x"].function)
