@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tdt
+from tdt._kernels import FEW_CALLS
 from tdt.autograd import _node
 from tdt.autograd._node import Node, sum_to
 from tdt.autograd._op import op
@@ -484,3 +485,14 @@ def test_parts_of_complex_tensors_are_written_by_assignment():
         y.imag = 1
     with pytest.raises(RuntimeError, match="must match the size"):
         z.real = tdt.ones(3)
+
+
+def test_a_view_of_a_leaf_whose_requires_grad_was_turned_off_gives_it_no_gradient():
+    for _ in range(FEW_CALLS + 2):  # from some call on, machine code records the view that follows its base
+        base = tdt.tensor(-1.0, requires_grad=True)
+        view = base[...]
+        base.requires_grad_(False)
+        base.add_(2)
+        (view * view).sum().backward()
+        assert base.grad is None
+        assert view.requires_grad

@@ -97,8 +97,7 @@ samples(
 BINARY = {
     "add": (scaled(np.add), ANY, x(2, 3, seed=1)), "sub": (scaled(np.subtract), ANY, x(2, 3, seed=1)),
     "mul": (np.multiply, ANY, x(2, 3, seed=1)), "div": (np.true_divide, ANY, POSITIVE),
-    "div_floor": (np.floor_divide, FAR, POSITIVE), "floor_divide": (np.floor_divide, FAR, POSITIVE),
-    "div_trunc": (trunc_div, FAR, POSITIVE),
+    "div_floor": (np.floor_divide, FAR, POSITIVE), "div_trunc": (trunc_div, FAR, POSITIVE),
     "remainder": (np.remainder, FAR, POSITIVE), "fmod": (np.fmod, FAR, POSITIVE), "pow": (np.power, POSITIVE, ANY),
     "maximum": (np.maximum, FAR, ANY), "minimum": (np.minimum, FAR, ANY), "fmax": (np.fmax, FAR, ANY),
     "fmin": (np.fmin, FAR, ANY), "atan2": (np.arctan2, FAR, POSITIVE), "hypot": (np.hypot, FAR, POSITIVE),
@@ -120,7 +119,6 @@ BINARY = {
 QUOTIENTS = [call(np.array([5.3, -7.1, 4.4]), np.array([2.0, 1.5, -3.0]))]  # none is whole, none rounds to 0
 MORE = {
     "div_floor": QUOTIENTS,
-    "floor_divide": QUOTIENTS,
     "div_trunc": QUOTIENTS,
     "remainder": QUOTIENTS,
     "fmod": QUOTIENTS,
@@ -152,6 +150,7 @@ MORE = {
 
 for _name, (_oracle, _a, _b) in BINARY.items():
     samples(_name, _oracle, call(_a, _b), *MORE.get(_name, []), elementwise=True)
+samples("floor_divide", np.floor_divide, call(FAR, POSITIVE, grad=False), elementwise=True)
 
 samples("bitwise_not", np.invert, call(ints(2, 3)), call(bools(3)))
 samples("logical_not", np.logical_not, call(bools(2, 3)), call(np.array([0.0, 2.0])))
