@@ -98,8 +98,8 @@ def is_bool(value: Any) -> bool:
 
 
 def is_empty(value: Any) -> bool:
-    """Whether `value` is an empty tuple. A number of NumPy compared with one gives an array, not a bool."""
-    return value.__class__ is tuple and not value
+    """Whether `value` is an empty tuple or list. A number of NumPy compared with one gives an array, not a bool."""
+    return value.__class__ in (tuple, list) and not value
 
 
 def integer(value: Any) -> int:

@@ -26,7 +26,7 @@ class Multinomial(Distribution):
     Shape: probs or logits (*, number of classes), of which (*) is the batch shape; event (number of classes,).
     Raises:
         NotImplementedError: when `total_count` is not one int.
-        ValueError: when both or neither of probs and logits are given.
+        ValueError: when both or neither of probs and logits are given, or `total_count` is negative.
 
     >>> import tdt
     >>> tdt.distributions.Multinomial(4, probs=tdt.tensor([1.0, 3.0])).mean
@@ -62,6 +62,8 @@ class Multinomial(Distribution):
         if not isinstance(total_count, int):
             raise NotImplementedError(f"total_count must be one int, not {type(total_count).__name__}: inhomogeneous "
                                       "total_count is not supported")  # fmt: skip
+        if total_count < 0:
+            raise ValueError(f"Expected parameter total_count of Multinomial to be at least 0, but found {total_count}")
         self.total_count = total_count
         self._categorical = Categorical(probs, logits)
         super().__init__(self._categorical.batch_shape, self.param_shape[-1:], validate_args)

@@ -317,6 +317,8 @@ LIMITS = """
     t.pixel_unshuffle(t.ones(0, 4, 2, 2), 2); t.pixel_unshuffle(t.ones(1, 0, 2, 2), 2); t.pixel_unshuffle(t.ones(1, 4, 0, 2), 2)
     t.pixel_unshuffle(t.ones(4, 0, 0), 2); t.pixel_unshuffle(t.ones(0, 3, 3), 2); t.pixel_shuffle(t.ones(0, 4, 2, 2), 2)
     t.pixel_shuffle(t.ones(1, 4, 0, 2), 2); t.pixel_shuffle(t.ones(1, 0, 2, 2), 2)
+    t.all(x, []); t.any(x, dim=[], keepdim=True); x.all([]); x.all(()); t.all(x[:0], []); t.tensor(2j).adjoint()
+    t.ones(3).adjoint(); t.tensor(2j).mH; t.tensor(2.0).mH; t.ones(3).mH; t.distributions.Multinomial(-1, t.ones(2))
     i & f; i | f; i ^ f; f & f; f | 1; 1.5 ^ i; i.bitwise_and_(f); i.bitwise_or_(1.5); i.bitwise_xor_(t.tensor(1.0)); i.gcd_(f)
     i.bitwise_left_shift_(1.5); t.bitwise_and(i, 1.5, out=i); (i > 0).bitwise_and_(f); i.bitwise_and_(f.to(t.complex64))
 """

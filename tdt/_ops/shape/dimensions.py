@@ -159,7 +159,9 @@ def t(input: Tensor) -> Tensor:
 def adjoint(input: Tensor) -> Tensor:
     """The conjugate transpose of a matrix or of each matrix in a batch.
 
-    Shape: input (*, m, n); result (*, n, m).
+    Shape: input (*, m, n) or (); result (*, n, m) or ().
+    Raises:
+        RuntimeError: when `input` has one dimension.
 
     >>> import tdt
     >>> tdt.adjoint(tdt.zeros(2, 3)).shape
@@ -168,7 +170,7 @@ def adjoint(input: Tensor) -> Tensor:
     if input._a.ndim == 2 and input._a.dtype.kind != "c":
         out = view_of(_permute, input, {"dims": (1, 0)}, ndarray.transpose, (1, 0))
         return out if out._edge is None else label(out, "TransposeBackward0")
-    return transpose(input, -2, -1).conj()
+    return (transpose(_matrices(input, "adjoint()"), -2, -1) if input._a.ndim else input).conj()
 
 
 @method(aliases=("moveaxis",))
@@ -316,8 +318,8 @@ def mT(self: Tensor) -> Tensor:
 
 @tensor_property
 def mH(self: Tensor) -> Tensor:
-    """The last two dimensions swapped and conjugated; RuntimeError for fewer than two."""
-    turned = _matrices(self, "mH").transpose(-2, -1)
+    """The last two dimensions swapped and conjugated; RuntimeError for a vector."""
+    turned = _matrices(self, "mH").transpose(-2, -1) if self._a.ndim else self
     return turned.conj() if turned._a.dtype.kind == "c" else turned
 
 
