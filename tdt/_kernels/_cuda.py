@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -169,6 +170,18 @@ def bare(source: str, name: str, before: str = "") -> Callable[..., None]:
 def of_type(source: str, name: str, dtype: Any, before: str = "") -> Callable[..., None]:
     """The kernel `name` of CUDA C in which `real` stands for float32 or float64."""
     return compiled(source, name, f"typedef {STORED[LETTERS[dtype]]} real;\n{before}")
+
+
+def each_alone(source: str) -> dict[str, str]:
+    """For each kernel of CUDA C by name, the source in which it is the only one: the others are functions that nothing calls."""
+    kernels = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(')
+
+    def only(name: str) -> str:
+        return kernels.sub(
+            lambda found: found[0] if found[1] == name else f"static __device__ void {found[1]}(", source
+        )
+
+    return {name: only(name) for name in kernels.findall(source)}
 
 
 def blocks_for(count: int, threads: int = THREADS) -> int:

@@ -28,8 +28,8 @@ BLOCKS, SHORTEST = (
 
 # Sizes of kernels and strides are constants of the code (KH, KW, SH, SW), as divisions by unknown numbers take most of the time;
 # and so are rows of the tiles of images and weights (IMAGE_M, WEIGHT_M), whether images have borders (PADDED), and whether
-# numbers are of 32 bits (`whole`).
-SOURCE = r"""
+# numbers are of 32 bits (`whole`). Each kernel is compiled alone: all of them take four times as long.
+SOURCES = _cuda.each_alone(r"""
 struct geometry {
     whole batch, channels, height, width, out_channels, rows, columns;  // channels: of a group
     whole ph, pw, dh, dw;
@@ -290,8 +290,8 @@ extern "C" __global__ void __launch_bounds__(256) conv(const real* x, const real
             z.channels * KH * KW);
 }
 
-__device__ void input_grad(real* memory, whole block, const real* y, const real* w, const real* bias, real* x,
-                           const geometry& z) {
+static __device__ void input_grad(real* memory, whole block, const real* y, const real* w, const real* bias, real* x,
+                                  const geometry& z) {
     const tile_of<IMAGE_M> tile(block, z.channels, z.batch * z.height * z.width);
     const whole in = tile.number * z.channels, out = tile.number * z.out_channels;
     product(memory, weights_by_input{w, z, out}, windows_by_pixel{y, z, out}, to_input{x, bias, z, in}, tile, 0,
@@ -299,8 +299,8 @@ __device__ void input_grad(real* memory, whole block, const real* y, const real*
 }
 
 // The tiles of a part are neighbours: they read the same pixels.
-__device__ void weight_grad(real* memory, whole block, const real* y, const real* x, real* w, real* sums,
-                            unsigned int* tickets, const geometry& z) {
+static __device__ void weight_grad(real* memory, whole block, const real* y, const real* x, real* w, real* sums,
+                                   unsigned int* tickets, const geometry& z) {
     const whole length = z.channels * KH * KW, size = z.groups * z.out_channels * length;
     const tile_of<WEIGHT_M> tile(block, z.out_channels, length);
     const whole group = tile.number % z.groups, part = tile.number / z.groups, count = z.batch * z.rows * z.columns;
@@ -347,7 +347,7 @@ extern "C" __global__ void __launch_bounds__(256) conv_grads(
     if (blockIdx.x < blocks) input_grad((real*)memory, blockIdx.x, y, w, (const real*)0, gx, of_input);
     else weight_grad((real*)memory, blockIdx.x - blocks, y, x, gw, sums, tickets, of_weights);
 }
-"""
+""")
 
 
 def _as_images(a: Any) -> Any:
@@ -361,7 +361,7 @@ def _pairs(how: dict[str, Any]) -> list[tuple[int, int]]:
 
 
 class _Geometry(NamedTuple):
-    """What `SOURCE` reads of images, weights and results. largest: of what it computes with."""
+    """What `SOURCES` read of images, weights and results. largest: of what it computes with."""
 
     numbers: tuple[int, ...]
     largest: int
@@ -393,7 +393,7 @@ def _launch(
         f"enum {{ IMAGE_M = {images}, WEIGHT_M = {weights} }};\n"
     )
     structs = [_cuda.struct(g.numbers, kind) for g in geometries]
-    _cuda.of_type(SOURCE, name, arrays[0].dtype, before)((blocks,), (256,), (*arrays, *structs))
+    _cuda.of_type(SOURCES[name], name, arrays[0].dtype, before)((blocks,), (256,), (*arrays, *structs))
 
 
 def _in_row(b: Any) -> Any:

@@ -11,7 +11,7 @@ from tdt._kernels import _cuda
 from tdt._kernels.programs_gpu import MEMORY
 
 # Sizes and strides of small windows are constants of the code, KH, KW, SH and SW; `whole` counts elements.
-SOURCE = r"""
+SOURCES = _cuda.each_alone(r"""
 struct sizes {  // of (N, C, H, W), of the result's (H, W), and of windows
     whole channels, height, width, rows, columns, kh, kw, sh, sw, ph, pw, dh, dw;
 };
@@ -155,7 +155,7 @@ extern "C" __global__ void mean_pool_vjp(const real* g, real* gx, long long coun
         gx[at(to, o.n, o.c, o.h, o.w)] = sum;
     }
 }
-"""
+""")
 FEW = 32  # cells of a window that a thread adds up alone
 
 
@@ -178,7 +178,9 @@ def _launch(name: str, blocks: int, threads: int, images: Any, windows: Any, how
     sizes = *images.shape[1:], *windows.shape[2:], kh, kw, sh, sw, *how["padding"], *how.get("dilation", (1, 1))
     structs = [_cuda.struct(sizes, kind)]
     structs += [_cuda.struct(tuple([s // a.itemsize for s in a.strides]), kind) for a in arrays]
-    _cuda.of_type(SOURCE, name, images.dtype, whole + window)((blocks,), (threads,), (*arrays, *numbers, *structs))
+    _cuda.of_type(SOURCES[name], name, images.dtype, whole + window)(
+        (blocks,), (threads,), (*arrays, *numbers, *structs)
+    )
 
 
 def max_pool(x: Any, *, ceil_mode: bool, **how: Any) -> Any:
