@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tdt
+from tdt import _kernels
 from tests.helpers import require_torch
 
 RNG = np.random.default_rng(0)
@@ -202,5 +203,5 @@ def test_repeated_clamps_with_one_bound(bounds: dict[str, float], kind: str) -> 
         return t.stack(results).double()
 
     _equal(call)
-    found = call(tdt).numpy()
-    np.testing.assert_array_equal(np.signbit(found), np.signbit(call(require_torch()).numpy()))
+    if _kernels.enabled():  # NumPy's extremes of 0.0 and -0.0 are either
+        np.testing.assert_array_equal(np.signbit(call(tdt).numpy()), np.signbit(call(require_torch()).numpy()))
