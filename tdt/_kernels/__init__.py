@@ -123,6 +123,7 @@ from tdt._kernels._conv_conditions import (
 )
 from tdt._kernels._formulas import (
     CONVERSIONS,
+    FLOAT32,
     LOWER,
     astype,
     convert_into,
@@ -213,6 +214,7 @@ __all__ = [
     "PRODUCT",
     "SWITCHES",
     "CONVERSIONS",
+    "FLOAT32",
     "EXPAND",
     "UFUNCS",
     "FEW_CALLS",

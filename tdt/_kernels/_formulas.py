@@ -136,7 +136,7 @@ def from_formula(
                     for a in arrays:
                         if a.size >= MANY:
                             return function.run([*arrays, *numbers])
-                    return function.quick(*arrays, *numbers)
+                    return function.small(*arrays, *numbers)
             if not functions:
                 from tdt._kernels.generated import Elementwise
 
@@ -146,8 +146,7 @@ def from_formula(
             if result is not None:
                 if key is not None and len(ready) < MOST_READY:
                     function, places, numbers = functions[0]._prepare(args[:count], how)
-                    if not function.as_words:
-                        ready[key] = function, range(count) if places is None else places, numbers
+                    ready[key] = function, range(count) if places is None else places, numbers
                 return result
             if key is not None and len(ready) < MOST_READY and not LOWER.intersection(key):
                 ready[key] = ()

@@ -18,6 +18,7 @@ from tdt._core.wrapping import wraps
 from tdt._kernels._threads import THREADS
 from tdt.autograd._call_counts import CallCounts
 from tdt.autograd._inplace import copy_into, takes_result, write_array
+from tdt.autograd._plan import _has_kernels
 from tdt.autograd._record import FINISH
 from tdt.autograd._remembered import Watch
 from tdt.autograd._remembered_on_gpu import CallsOnGpu
@@ -109,10 +110,12 @@ class FastPath:
         if plan is None:  # until `apply` has made it
             return None, None, None, None, None
         found, order = None, _kernels.memory_order(a)
-        if 0 < a.size <= self.most and plan.direct and plan.by_rank is None and plan.low is None:
+        wide = plan.low is not None and _computes_wide(self.op)
+        usual, kind = wide or (plan.direct and plan.low is None), _kernels.FLOAT32 if wide else a.dtype
+        if 0 < a.size <= self.most and usual and plan.by_rank is None:
             turns = a.size <= PIECE and (self.other_order if order is not None else self._copies(a))
             if a.flags.c_contiguous or turns:
-                found = self.prepare(a.dtype, a.shape, dim, option)
+                found = self.prepare(kind, a.shape, dim, option)
         if len(self.saved) > MOST_SAVED:
             self.saved.clear()
         compute, attributes = found or (None, None)
@@ -121,9 +124,11 @@ class FastPath:
             compute = functools.partial(self.op.forward, np, **every) if a.flags.c_contiguous else None
         elif compute is not None and not a.flags.c_contiguous:
             if order is not None and self.other_order == "turned":
-                compute = self._turned(a, order, dim, option)
+                compute = self._turned(kind, a, order, dim, option)
             else:
                 compute = _copying(compute)
+        if compute is not None and wide:
+            compute = _rounding(compute, plan.low)
         attributes = {**self.op.defaults, **attributes} if attributes else self.op.defaults
         saved = self.saved[key] = compute, plan, attributes, dim.__class__, option.__class__
         return saved
@@ -132,12 +137,12 @@ class FastPath:
         """Whether an array with gaps is copied."""
         return self.op.packed or (self.copies and (a.ndim == 1 or is_descending(a.strides)))
 
-    def _turned(self, a: np.ndarray, order: list[int], dim: Any, option: Any) -> Compute | None:
+    def _turned(self, kind: Any, a: np.ndarray, order: list[int], dim: Any, option: Any) -> Compute | None:
         """What folds arrays whose dimensions lie in another order in memory, in that order."""
         places = {d: place for place, d in enumerate(order)}
         dims = dim if dim.__class__ is tuple else () if dim is None else (dim,)
         there = tuple([places[d % a.ndim] for d in dims])
-        found = self.prepare(a.dtype, a.transpose(order).shape, there or None, option)
+        found = self.prepare(kind, a.transpose(order).shape, there or None, option)
         if found is None:
             return None
         fold = found[0]
@@ -151,6 +156,21 @@ class FastPath:
 def _copying(compute: Compute) -> Compute:
     """`compute` of contiguous copies."""
     return lambda a: compute(a.copy())
+
+
+def _computes_wide(op: Op) -> bool:
+    """Whether the forward of an op computes half precision in float32 and nothing else belongs to it."""
+    return op.simple and not (op.half or op.lower or op.aux or op.wide_scalars or _has_kernels(op))
+
+
+def _rounding(compute: Compute, low: Any) -> Compute:
+    """`compute` in float32, with results rounded to `low`."""
+
+    def rounding(a: np.ndarray) -> Any:
+        results = compute(_kernels.astype(a, _kernels.FLOAT32))
+        return None if results is None else _kernels.narrow(results, low)
+
+    return rounding
 
 
 class Both:
