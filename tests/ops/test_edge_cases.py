@@ -381,3 +381,16 @@ def test_gradients_of_scattered_extremes_that_are_nan_are_pytorchs(reduce, inclu
             out = x.scatter_reduce(1, index, src, reduce, include_self=include_self)
             found.append([str(g.detach()) for g in lib.autograd.grad(out.sum(), (x, src), create_graph=create_graph)])
         assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int64", "bool", "float32"])
+@pytest.mark.parametrize(("rtol", "atol"), [(300, 5), (2, 0), (1 << 40, 0), (0, 100), (0.5, 0)])
+def test_whole_tolerances_are_as_others_for_every_dtype(dtype, rtol, atol):
+    found = []
+    for lib in (tdt, torch):
+        x, y = (
+            lib.tensor([1, 0, 3, 100], dtype=getattr(lib, dtype)),
+            lib.tensor([1, 5, 2, 20], dtype=getattr(lib, dtype)),
+        )
+        found.append([lib.isclose(a, b, rtol, atol).tolist() for a, b in ((x, y), (y, x))])
+    assert found[0] == found[1]

@@ -408,7 +408,7 @@ def _isclose(xp: ModuleType, x: Any, y: Any, *, rtol: float, atol: float, equal_
     close = x == y
     if equal_nan and x.dtype.kind in "fc":
         close = close | (xp.isnan(x) & xp.isnan(y))
-    allowed = atol + xp.abs(rtol * y)
+    allowed = float(atol) + xp.abs(float(rtol) * y)  # an integer would take the type of integers
     distance = xp.abs(x.astype(xp.float64) - y if x.dtype.kind in "biu" else x - y)
     return close | (xp.isfinite(distance) & (distance <= allowed))
 
