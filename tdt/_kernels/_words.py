@@ -116,9 +116,6 @@ class WordAssembler(Assembler):
         kind = self.ir.FunctionType(self.ir.VoidType(), [self.i64] * len(args))
         self.builder.call(self.pointer(address, kind), [self.number(a) for a in args])
 
-    def load_word(self, address: Word) -> Word:
-        return self.word(self.builder.load(self.pointer(address, self.i64)))
-
     # A thread's part of a workspace.
 
     def claim(self, slots: Word, count: Word) -> Word:

@@ -237,11 +237,11 @@ def _lie_alike(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 class Elementwise:
-    """A function of floating-point arrays, computed as `formula(xp, *expressions, **attributes)` says of each element.
+    """A function of arrays of numbers, computed as `formula(xp, *expressions, **attributes)` says of each element.
 
     Args:
         name: for messages and the ufunc's `__name__`.
-        formula: a forward on arrays whose NumPy functions `functions` has.
+        formula: a forward on arrays whose NumPy functions `functions` has; for integers, `_integers`.
     """
 
     def __init__(self, name: str, formula: Callable[..., Any]):
@@ -251,7 +251,7 @@ class Elementwise:
         self.prepared: dict[tuple, tuple[Function | None, tuple | None, tuple]] = {}
 
     def __call__(self, arrays: tuple, attributes: dict[str, Any] = NONE, out: np.ndarray | None = None) -> Any:
-        """The result for operands that broadcast, in `out` if given; None where float64 has no code, or for other operands.
+        """The result for operands that broadcast, in `out` if given; None where their type has no code, or for other operands.
 
         arrays: of one type, some of bool; numbers, which take the arrays' type; None for an absent operand.
         float16 and bfloat16 are computed in float32, and the result rounded once.

@@ -40,7 +40,7 @@ def softmax(x: np.ndarray, *, dim: int) -> np.ndarray:
 
 
 def ufunc(name: str) -> Callable[[np.ndarray], np.ndarray]:
-    """NumPy's function of contiguous arrays that "softmax" or "log_softmax" calls on one thread."""
+    """NumPy's function of contiguous arrays that "softmax" or "log_softmax" calls."""
     return (_softmax if name == "softmax" else _log_softmax)().ufunc
 
 
