@@ -293,84 +293,91 @@ class TurnedTile(Tile):
 
         return at
 
+    def lines(self, group: int, offset: Any, half: int, mask: Any = None) -> list[Any]:
+        """Lines of a group's columns, for half of a cache line of each from an offset on, or those of a mask."""
+        addresses = self.at_columns(group, self.builder.add(offset, self.number(self.item * self.block * half)))
+        return (turned_halves if self.width > self.block else turned)(self, addresses, mask=mask)
+
+    def both(self, group: int, offset: Any) -> list[list[Any]]:
+        """What both halves of `lines` are made of, a cache line after the other: columns may share a set of the cache."""
+        low, high = (
+            self.at_columns(group, self.builder.add(offset, self.number(self.item * self.block * half)))
+            for half in range(2)
+        )
+        pairs = [[pair_of_halves(self, half, k) for half in (low, high)] for k in range(self.block)]
+        self.keep_order()
+        return [list(half) for half in zip(*pairs, strict=True)]
+
+    def add_products(
+        self, rows: list[Any], first: int, sums: list[Any], group: int, lines: list[Any], part: int = 0
+    ) -> None:
+        """Add the products of some lines of a group and part: those of the rows' elements from number `first` on."""
+        for u, line in enumerate(lines, first):
+            for r in range(self.rows):
+                address = self.builder.add(rows[r // 3], self.row_steps[r % 3])
+                value = self.spread(self.builder.load(self.at(address, self.item * u, self.real)))
+                k = (part * self.rows + r) * self.vectors + group
+                sums[k] = self.fma(value, line, sums[k])
+
     def sums(self) -> list[Any]:
-        builder, values, columns = self.builder, self.values, self.columns()
-        row = values["a_row"]
-        steps = [self.number(0), row, builder.shl(row, self.number(1))]
+        builder, values = self.builder, self.values
+        self.at_columns, row = self.columns(), values["a_row"]
+        self.row_steps = [self.number(0), row, builder.shl(row, self.number(1))]
         triple = builder.mul(row, self.number(3))
         triples = [builder.add(values["a"], builder.mul(triple, self.number(g))) for g in range(-(-self.rows // 3))]
 
-        def lines(group: int, offset: Any, half: int, mask: Any = None) -> list[Any]:
-            """Lines of a group's columns, for half of a cache line of each from an offset on, or those of a mask."""
-            addresses = columns(group, builder.add(offset, self.number(self.item * self.block * half)))
-            return (turned_halves if self.width > self.block else turned)(self, addresses, mask=mask)
-
-        def both(group: int, offset: Any) -> list[list[Any]]:
-            """What both halves of `lines` are made of, a cache line after the other: columns may share a set of the cache."""
-            low, high = (
-                columns(group, builder.add(offset, self.number(self.item * self.block * half))) for half in range(2)
-            )
-            pairs = [[pair_of_halves(self, half, k) for half in (low, high)] for k in range(self.block)]
-            self.keep_order()
-            return [list(half) for half in zip(*pairs, strict=True)]
-
-        def products(rows: list[Any], first: int, sums: list[Any], group: int, lines: list[Any], part: int = 0) -> None:
-            """Add the products of some lines of a group and part: those of the rows' elements from number `first` on."""
-            for u, line in enumerate(lines, first):
-                for r in range(self.rows):
-                    address = builder.add(rows[r // 3], steps[r % 3])
-                    value = self.spread(builder.load(self.at(address, self.item * u, self.real)))
-                    k = (part * self.rows + r) * self.vectors + group
-                    sums[k] = self.fma(value, line, sums[k])
-
         def step_of(state: list[Any]) -> list[Any]:
-            offset, *sums = state
-            rows, sums = sums[: len(triples)], sums[len(triples) :]
+            offset, rows, sums = state[0], state[1 : 1 + len(triples)], state[1 + len(triples) :]
             if self.rows <= FETCHING_ROWS and self.width > self.block:
                 with builder.if_then(builder.icmp_signed("!=", values["panel"], self.number(0))):
                     self.fetch_next(offset)
-            starts = [builder.add(offset, self.number(self.item * DEPTH * part)) for part in range(self.parts)]
-
-            def add(part: int, g: int, half: int, found: list[Any]) -> None:
-                products(rows, DEPTH * part + self.block * half, sums, g, found, part)
-                self.keep_order()
-
-            places = list(itertools.product(range(self.parts), range(self.vectors)))
-            if self.width == self.block:  # other sums in turn, as each product waits for the sum before
-                for half, (part, g) in itertools.product(range(2), places):
-                    add(part, g, half, lines(g, starts[part], half))
-            else:
-                for part, g in places:
-                    halves = both(g, starts[part]) if self.rows <= WHOLE_LINES_ROWS else None
-                    for half in range(2):
-                        found = turned_pairs(self, halves[half]) if halves else lines(g, starts[part], half)
-                        add(part, g, half, found)
-            after = [builder.add(each, self.number(CACHE_LINE)) for each in (offset, *rows)]
-            return [*after, *sums]
+            self.add_step(offset, rows, sums)
+            return [*[builder.add(each, self.number(CACHE_LINE)) for each in (offset, *rows)], *sums]
 
         start = [self.number(0), *triples, *[self.zero] * (self.rows * self.vectors * self.parts)]
         count = values["count"] if self.parts == 1 else self.number(DEPTH)
         offset, *state = self.loop(builder.lshr(count, self.number(self.run.bit_length() - 1)), start, step_of)
-        if self.parts > 1:
-            return state[len(triples) :]
-        rest = builder.and_(values["count"], self.number(self.run - 1))
+        return state[len(triples) :] if self.parts > 1 else self.add_rest(offset, state, len(triples))
+
+    def add_step(self, offset: Any, rows: list[Any], sums: list[Any]) -> None:
+        """Add the products of a cache line of each column."""
+        starts = [self.builder.add(offset, self.number(self.item * DEPTH * part)) for part in range(self.parts)]
+
+        def add(part: int, g: int, half: int, found: list[Any]) -> None:
+            self.add_products(rows, DEPTH * part + self.block * half, sums, g, found, part)
+            self.keep_order()
+
+        places = list(itertools.product(range(self.parts), range(self.vectors)))
+        if self.width == self.block:  # other sums in turn, as each product waits for the sum before
+            for half, (part, g) in itertools.product(range(2), places):
+                add(part, g, half, self.lines(g, starts[part], half))
+            return
+        for part, g in places:
+            halves = self.both(g, starts[part]) if self.rows <= WHOLE_LINES_ROWS else None
+            for half in range(2):
+                found = turned_pairs(self, halves[half]) if halves else self.lines(g, starts[part], half)
+                add(part, g, half, found)
+
+    def add_rest(self, offset: Any, state: list[Any], triples: int) -> list[Any]:
+        """Add the products of what is left of the columns behind whole cache lines; the sums."""
+        builder = self.builder
+        rest = builder.and_(self.values["count"], self.number(self.run - 1))
         memory = builder.alloca(self.ir.ArrayType(self.real, self.run * self.width * self.vectors))
         memory.align = 64
         buffer, size = builder.ptrtoint(memory, self.i64), self.item * self.width * self.vectors
         with builder.if_then(builder.icmp_signed(">", rest, self.number(0))):
             for g, half in itertools.product(range(self.vectors), range(2)):
-                for k, line in enumerate(lines(g, offset, half, self.mask_of_half(rest, half))):
+                for k, line in enumerate(self.lines(g, offset, half, self.mask_of_half(rest, half))):
                     self.write(line, buffer, (self.block * half + k) * size + self.item * self.width * g)
 
         def single(state: list[Any]) -> list[Any]:
-            line, *sums = state
-            rows, sums = sums[: len(triples)], sums[len(triples) :]
+            line, rows, sums = state[0], state[1 : 1 + triples], state[1 + triples :]
             for g in range(self.vectors):
-                products(rows, 0, sums, g, [self.read(line, self.item * self.width * g)])
+                self.add_products(rows, 0, sums, g, [self.read(line, self.item * self.width * g)])
             after = [builder.add(each, self.number(self.item)) for each in rows]
             return [builder.add(line, self.number(size)), *after, *sums]
 
-        return self.loop(rest, [buffer, *state], single)[1 + len(triples) :]
+        return self.loop(rest, [buffer, *state], single)[1 + triples :]
 
     def keep_order(self) -> None:
         """Let LLVM load nothing here that is loaded later: turned lines would push sums out of registers."""

@@ -52,10 +52,12 @@ class Loops(Copies):
 
     Attributes:
         ones, ends: memory for a vector of each input: of one element, and the last one of a row.
+        rounds: vectors that are computed in a round.
     """
 
     ones: list[str]
     ends: list[str]
+    rounds: int
 
     @property
     def short_patterns(self) -> list[tuple[bool, ...]]:
@@ -75,7 +77,7 @@ class Loops(Copies):
         """
         arrays = [f"in{k}" if k < self.inputs else f"out{k - self.inputs}" for k in range(len(self.types))]
         parameters = ", ".join(f"ptr %{a}, i64 %{a}_step, i64 %{a}_row" for a in arrays)
-        rounds = 2 if len(operations(self.outputs)) <= UNROLLED else 1
+        self.rounds = 2 if len(operations(self.outputs)) <= UNROLLED else 1
         self.lines = [
             f"define internal void @vectors({parameters}, i64 %n, i64 %rows, i1 %streams, i1 %in_place) noinline {{",
             "entry:",
@@ -90,7 +92,7 @@ class Loops(Copies):
             f"  %all = udiv i64 %n, {self.width}",
             f"  %rest = urem i64 %n, {self.width}",
             "  %some_rest = icmp ne i64 %rest, 0",
-            f"  %whole = and i64 %all, {-rounds}",
+            f"  %whole = and i64 %all, {-self.rounds}",
             f"  %last = sub i64 %n, {self.width}",
         ]
         last = [self.new(f"mul i64 %last, {size}") for size in sizes]
@@ -105,9 +107,24 @@ class Loops(Copies):
         self.begin("row_body")
         bases = [f"%{a}_at" for a in arrays]
         bases, behind = self._row(sizes, bases, repeated, last)
-        before = [Before(self.block, "0", bases)]
+        self._row_vectors(sizes, bases, behind, arrays, repeated)
+        self.lines += ["row_end:", "  %next_r = add i64 %r, 1"]
+        self.lines += [f"  %{a}_next = getelementptr i8, ptr %{a}_at, i64 %{a}_row" for a in arrays]
+        self.lines += ["  br label %row", "done:"]
         if self.streams:
-            before.append(self._streamed(sizes, bases, arrays, repeated, rounds))
+            self.lines += ["  br i1 %streams, label %ordered, label %returned", "ordered:"]
+            self.lines += [f"  call void {END_STREAMS}()", "  br label %returned", "returned:"]
+            self.declared |= {f"declare void {END_STREAMS}()", STREAMED}
+        self.lines += ["  ret void", "}"]
+        return "\n".join(self.lines)
+
+    def _row_vectors(
+        self, sizes: list[int], bases: list[str], behind: list[str], arrays: list[str], repeated: list[str]
+    ) -> None:
+        """Compute the vectors of a row, and the one that ends where the row ends; arguments as `_row` and `_streamed`."""
+        rounds, before = self.rounds, [Before(self.block, "0", bases)]
+        if self.streams:
+            before.append(self._streamed(sizes, bases, arrays, repeated))
         else:
             self.lines.append(f"  br label %{'several' if rounds > 1 else 'single'}")
         if rounds > 1:
@@ -129,17 +146,7 @@ class Loops(Copies):
             "  br i1 %more_left, label %end, label %row_end",
             "end:",
             "  br label %single_body",
-            "row_end:",
-            "  %next_r = add i64 %r, 1",
         ]
-        self.lines += [f"  %{a}_next = getelementptr i8, ptr %{a}_at, i64 %{a}_row" for a in arrays]
-        self.lines += ["  br label %row", "done:"]
-        if self.streams:
-            self.lines += ["  br i1 %streams, label %ordered, label %returned", "ordered:"]
-            self.lines += [f"  call void {END_STREAMS}()", "  br label %returned", "returned:"]
-            self.declared |= {f"declare void {END_STREAMS}()", STREAMED}
-        self.lines += ["  ret void", "}"]
-        return "\n".join(self.lines)
 
     def _row(
         self, sizes: list[int], bases: list[str], repeated: list[str], last: list[str]
@@ -180,9 +187,7 @@ class Loops(Copies):
         """The type of a vector's elements, as integers of so many bytes."""
         return f"<{self.width} x i{8 * size}>"
 
-    def _streamed(
-        self, sizes: list[int], bases: list[str], arrays: list[str], repeated: list[str], rounds: int
-    ) -> Before:
+    def _streamed(self, sizes: list[int], bases: list[str], arrays: list[str], repeated: list[str]) -> Before:
         """Write a row past the cache from the second multiple of a vector's bytes on, and two vectors before it; or go on with
         the block "several", where there is no such place in all results. What the next loop begins with.
 
@@ -208,7 +213,7 @@ class Loops(Copies):
         self.lines += [
             f"  %all_streamed = udiv i64 {length}, {self.width}",
             "  %most_streamed = sub i64 %all_streamed, 1",  # the last vector overlaps another one, which must be in the cache
-            f"  %whole_streamed = and i64 %most_streamed, {-rounds}",
+            f"  %whole_streamed = and i64 %most_streamed, {-self.rounds}",
             f"  %rest_streamed = urem i64 {length}, {self.width}",
             "  %is_left_streamed = icmp ne i64 %rest_streamed, 0",
             f"  br i1 {may}, label %first, label %several",
@@ -218,7 +223,7 @@ class Loops(Copies):
         starts = self._vectors_at(starts, arrays, 1)
         self.lines.append("  br label %streamed")
         here = self._begin_loop("streamed", [Before(self.block, "0", starts)], "%whole_streamed", "single")
-        self._compute("streamed", here, arrays, rounds, streamed=True)
+        self._compute("streamed", here, arrays, self.rounds, streamed=True)
         return Before("streamed", "%i_streamed", here, "%all_streamed", "%is_left_streamed")
 
     def _begin_loop(self, label: str, before: Sequence[Before], end: str, then: str) -> list[str]:

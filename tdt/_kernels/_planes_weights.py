@@ -47,14 +47,7 @@ class Weights(Emitter):
             def strip(row: Any) -> None:
                 rows = self.smaller(value("tile_rows"), self.sub(value("target_height"), row))
                 filled = self.add(self.mul(self.sub(rows, 1), self.down), self.taps.span[0])
-                # Bytes from the numbers of this strip to those of the next one, of these samples or of those that follow.
-                below = self.less(self.add(row, rows), value("target_height"))
-                samples = self.mul(value("together"), every, plane), self.mul(value("together"), every_target)
-                wide = self.mul(self.down, value("width")), value("target_width")
-                x_ahead, self.y_ahead = (
-                    self.builder.select(below, self.mul(rows, w, 4), self.mul(self.sub(s, self.mul(row, w)), 4))
-                    for s, w in zip(samples, wide, strict=True)
-                )
+                x_ahead, self.y_ahead = self.to_next_strip(row, rows, (every, plane), every_target)
                 step = self.mul(filled, line_step)
 
                 def tile(column: Any) -> None:
@@ -85,6 +78,25 @@ class Weights(Emitter):
         self.loop(begin, end, value("together"), samples)
         first = self.mul(self.add(self.mul(part, value("groups")), group), value("outer"), value("inner"))
         base = self.at(value("target"), self.mul(self.add(first, k), self.cells))
+        self.add_up(base, count)
+
+    def to_next_strip(self, row: Any, rows: Any, image: tuple[Any, Any], target: Any) -> list[Any]:
+        """Bytes from the numbers of a strip of `rows` to those of the next one, of these samples or of those that follow.
+
+        image, target: factors of the elements of a sample.
+        """
+        value = self.value
+        below = self.less(self.add(row, rows), value("target_height"))
+        samples = self.mul(value("together"), *image), self.mul(value("together"), target)
+        wide = self.mul(self.down, value("width")), value("target_width")
+        return [
+            self.builder.select(below, self.mul(rows, w, 4), self.mul(self.sub(s, self.mul(row, w)), 4))
+            for s, w in zip(samples, wide, strict=True)
+        ]
+
+    def add_up(self, base: Any, count: Any) -> None:
+        """Write the elements at `base`: the sums of those on the stack, which has `count` numbers for each channel."""
+        value = self.value
 
         def total(m: Any) -> None:
             def channel(c: Any) -> None:

@@ -32,8 +32,7 @@ from tdt._kernels import _direct
 from tdt._kernels._addresses import address_of
 from tdt._kernels._bfloat16 import round_block
 from tdt._kernels._code import Code, Value, native
-from tdt._kernels._cut import cut, part_size
-from tdt._kernels._direct_parts import MOST_ROWS
+from tdt._kernels._cut import cut
 from tdt._kernels._formulas import FLOAT32, FLOAT64, narrow, widen
 from tdt._kernels._launches import WATCH, note
 from tdt._kernels._native import Entry, NativeKernel, vector_width
@@ -41,18 +40,15 @@ from tdt._kernels._pack import packer, turner
 from tdt._kernels._packing_tile import packing_address
 from tdt._kernels._planned import planned
 from tdt._kernels._pool import parallel
+from tdt._kernels._product_conditions import DEPTH, MOST_TURNED, SHALLOW, few_columns, is_direct
 from tdt._kernels._threads import THREADS
-from tdt._kernels._tile import address, call, choose_for, choose_with_edge, edge, limited_shape, width_of
+from tdt._kernels._tile import Shape, address, call, choose_for, choose_with_edge, edge, limited_shape, width_of
 
-DEPTH = 256  # products that are summed in registers; with a panel of 16 columns, half of a level-one cache
 LONGEST = (
     2 * DEPTH
 )  # a sum below it is packed as a whole, in blocks of half as many rows and columns: the result is written once
 ROWS = 192  # rows of the left operand in a block, or some fewer: packed 196 kB, a part of a level-two cache; half of float64
 COLUMNS = 768  # columns of the right operand in a block: 786 kB; a multiple of every tile's; half of float64
-SHALLOW = (
-    32  # depth up to which a block has one tile's rows: what is written counts most, and is then written row by row
-)
 GRAIN = 1 << 19  # multiply-adds that a piece of work should at least have: some 5 µs
 READ = 8  # multiply-adds that take as long as to read one from a level-two cache, at least
 # Results that are fetched while the one before is computed: of so many bytes, in stacks of so many, that a cache does not keep
@@ -60,33 +56,9 @@ READ = 8  # multiply-adds that take as long as to read one from a level-two cach
 SHORT, MANY, SHORT_SUM = 1 << 13, 1 << 23, 16
 PIECES = 2  # of each thread, so that one that starts late costs little
 FEW_PANELS = 4  # panels of columns up to which the left operand is read where it lies
-# Products of `_direct`: of few rows, or of few multiply-adds a matrix; where lines of the right operand are contiguous, of a
-# tile's rows, or of more if the lines stay in a cache, and of few columns, unless very many rows meet them; where its columns
-# are, of rows that fill vectors badly, as those of the transposed product would be. Some by the floats of a vector.
-FEW_ROWS, ROWS_BETWEEN = 4, 64
-# Sums from which on rows fill vectors well enough, if they are more than turned columns meet in place (by bytes of an element).
-LONG_SUM, ROWS_TURNED_IN_PLACE = {8: 1 << 62, 16: 512}, {4: 12, 8: 7}
-FEW_ROWS_OF_COLUMNS = {8: 8, 16: 4}  # where the columns of the right operand, and rows of the left one, are contiguous
-FEW_ROWS_OF_LINES = {8: (12, 12), 16: (48, 96)}  # of a shallow sum, of others
-FEW_ROWS_OF_PAIRS = {8: 12, 16: 128}  # of others with up to two vectors of columns
-FEW_COLUMNS = {8: (16, 32), 16: (16, 64)}  # where the left operand's rows are contiguous, where its columns are
-ROWS_OF_FEW_COLUMNS = {8: 1 << 62, 16: 128}  # where its rows are contiguous
-# Multiply-adds where the left operand's columns are: each is read in pieces of a tile's rows, as long as a cache holds them.
-SIZE_OF_FEW_COLUMNS = {8: 1 << 62, 16: 1 << 22}
-THREE_VECTORS = {
-    8: range(0),
-    16: range(33, 49),
-}  # columns that a packed product's tile has, where those of `_direct` have two
-ROWS_OF_THREE_VECTORS = {4: 32, 8: 128}  # by the bytes of an element
-SMALL = 1 << 20
-# Elements of the right operand that stay in a cache when lines are read in pieces, as `_direct` does.
-CACHED = {8: 1 << 19, 16: 1 << 21}
-# Of one whose lines a tile packs: narrow tiles read short pieces of lines in as many pages.
+# Elements of a right operand whose lines a tile packs: narrow tiles read short pieces of lines in as many pages.
 PACKED_BY_TILES = {8: 1 << 19, 16: 1 << 62}
 TURNED_ROWS = 128  # rows of the left operand up to which the transposed product may be computed
-# Columns of the right one with which it is where lines are contiguous in both, by the floats of a vector, and rows at most: the
-# left one is then packed by the tiles, or in wide panels.
-TURNED_COLUMNS, MOST_TURNED = {8: range(17, 65), 16: range(0)}, 512
 TURN_BACK = 2.5  # the time to turn an element of its result, in those to pack one
 TURNED_SIZE = 1 << 16  # floats of a piece of it, which is computed in scratch memory
 RIGHT_SIZE, LEFT_SIZE = DEPTH * (COLUMNS + 128), DEPTH * (ROWS + 64)  # floats of what is packed at a time
@@ -190,16 +162,7 @@ def _block(code: Code, plan: list[Value], packed: tuple, operands: tuple, sizes:
         l_first, filled = l_all + ic * plan[L_ROW], (tall + rows - 1) // rows * rows
         with code.when(packs), _depths(code, span) as (start, depth):
             to = left + item * start * filled
-            if limit in LIMITS_OF_ROWS:  # which is what it packs of each tile's
-                with code.loop(0, tall, rows) as i:
-                    high = code.minimum(rows, tall - i)
-                    skipped, end, _ = _limits(limit, top + ic + i, high, side, pc + start, depth)
-                    with code.when(end > skipped):
-                        source = l_first + i * plan[L_ROW] + (start + skipped) * plan[L_K]
-                        panel = to + item * (i * depth + rows * skipped)
-                        call(code, plan[LEFT], source, plan[L_STEP], end - skipped, panel, 0, high)
-            else:
-                call(code, plan[LEFT], l_first + start * plan[L_K], plan[L_STEP], depth, to, 0, tall)
+            _pack_left(code, plan, l_first, to, (ic, tall), (start, depth), pc, item, limits)
         with code.loop(0, wide, columns) as j, _depths(code, span) as (start, depth):
             ends = pc + start + depth == plan[K]
             added = code.select(ends & (bias != 0), bias + item * j, 0)
@@ -236,6 +199,25 @@ def _block(code: Code, plan: list[Value], packed: tuple, operands: tuple, sizes:
                 compute(code.value(0, "i64"), packing, r_block + start * plan[R_K] + item * j, plan[R_STEP], lines)
             with code.loop(first, tall, rows) as i:
                 compute(i, tile, lines, columns)
+
+
+def _pack_left(code: Code, plan: list[Value], source: Value, to: Value, lines: tuple[Value, Value], part: tuple[Value, Value],
+               pc: Value, item: int, limits: tuple) -> None:  # fmt: skip
+    """Pack some of the left operand's rows for a part of the sum from `pc` on.
+
+    lines: the first row in the block, and how many. part: the first product, and how many. limits: as of `_block`.
+    """
+    (ic, tall), (start, depth), (limit, top, side), rows = lines, part, limits, plan[TILE_ROWS]
+    if limit not in LIMITS_OF_ROWS:
+        call(code, plan[LEFT], source + start * plan[L_K], plan[L_STEP], depth, to, 0, tall)
+        return
+    with code.loop(0, tall, rows) as i:  # what each tile has products of
+        high = code.minimum(rows, tall - i)
+        skipped, end, _ = _limits(limit, top + ic + i, high, side, pc + start, depth)
+        with code.when(end > skipped):
+            begin = source + i * plan[L_ROW] + (start + skipped) * plan[L_K]
+            panel = to + item * (i * depth + rows * skipped)
+            call(code, plan[LEFT], begin, plan[L_STEP], end - skipped, panel, 0, high)
 
 
 def _limits(limit: str, row: Value, high: Value, column: Value, at: Value, depth: Value) -> tuple[Value, Value, Value]:
@@ -523,7 +505,7 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
     if not count * m * n * k:
         return Plan((*batch, m, n), dtype)
     many = len(_merged(batch, a_strides, b_strides)) > 2  # then a copy
-    direct = not limit and _is_direct(count, (m, n, k), a_strides[-2:], b_strides[-2:], sizes)
+    direct = not limit and is_direct(count, (m, n, k), a_strides[-2:], b_strides[-2:], sizes)
     lines = _lines(a_shape, a_strides, sizes[0]), _lines(b_shape, b_strides, sizes[1])
     plan = Plan((*batch, m, n), dtype, tuple([many or (not direct and each is None) for each in lines]), limit)
     if plan.copied[0]:
@@ -545,21 +527,13 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
     left = Operand(stacks[0][1], stacks[1][1], *_lines(a_shape, a_strides, sizes[0]), sizes[0])
     right = Operand(stacks[0][2], stacks[1][2], *reversed(_lines(b_shape, b_strides, sizes[1])), sizes[1])
     pitch, most = n, m
-    few = left.k != left.size and right.k != right.size and item == 4 and _few_columns(m, n, k)
+    few = left.k != left.size and right.k != right.size and item == 4 and few_columns(m, n, k)
     few = few or (right.k == right.size and m <= TURNED_ROWS and m * (TURN_BACK * n + k) < n * k)
     if few and not limit:
         plan.turned = True
         left, right, m, n, most = right, left, n, m, TURNED_SIZE * 4 // item // m
     plan.summed = plan.turned or k > DEPTH
-    shape = limited_shape(n, limit) if limit else choose_with_edge(n, item=item)
-    unpacked = left.k == left.size == item and (plan.turned or -(-n // shape.columns) <= FEW_PANELS)
-    if not unpacked and n <= shape.width:  # packed rows lie together: one vector of columns takes many of them
-        shape = choose_for(m, n, item=item)
-    span = LONGEST if DEPTH < k < LONGEST else DEPTH
-    block = shape.rows if k <= SHALLOW else ROWS * DEPTH * 4 // item // span // shape.rows * shape.rows
-    packed = -(-n // shape.columns) * shape.columns * k  # of the right operand, for whole tiles
-    if unpacked and not plan.turned and k >= LONGEST and packed <= COLUMNS * DEPTH * 4 // item:
-        span, block = k, shape.rows  # a row of the left operand is read from one end to the other
+    shape, unpacked, span, block = _tiles(left, (m, n, k), item, plan.turned, limit)
     how = "rows" if unpacked else "panel"
     packed_by_tiles = PACKED_BY_TILES[vector_width()] * 4 // item
     rows, columns = cut(
@@ -581,37 +555,19 @@ def _plan(a_shape: tuple, a_strides: tuple, b_shape: tuple, b_strides: tuple, th
     return plan
 
 
-def _is_direct(count: int, product: tuple[int, int, int], a: tuple[int, int], b: tuple[int, int],
-               sizes: tuple[int, int]) -> bool:  # fmt: skip
-    """Whether `_direct` computes `count` products, by rows, columns and products of a sum, the strides of the matrices and the
-    bytes of their elements."""
-    (m, n, k), width, item = product, vector_width(), max(sizes[0], 4)
-    left, right = a[1] == sizes[0], b[1] == sizes[1]  # whether rows are contiguous
-    few = FEW_ROWS_OF_COLUMNS[width] if left and not right and b[0] == sizes[1] else FEW_ROWS
-    floats = n * item // 4  # that fill as many vectors as the columns
-    if floats in THREE_VECTORS[width] and m >= ROWS_OF_THREE_VECTORS[item]:
-        return False
-    if (
-        n == 1
-        or m <= few
-        or m * n * k < SMALL
-        or (right and k == 1)
-        or _direct.is_narrow(m, n, k, a, b[0], width, item)
-    ):
-        return True
-    if right and not left and _few_columns(m, n, k):
-        return False
-    if right:
-        most = (
-            FEW_ROWS_OF_PAIRS[width] if floats <= 2 * width and k > SHALLOW else FEW_ROWS_OF_LINES[width][k > SHALLOW]
-        )
-        short = m <= MOST_ROWS[width] or (m <= most and floats * k <= CACHED[width] * 4 // item)
-        cached = m <= ROWS_OF_FEW_COLUMNS[width] if left else count * m * floats * k <= SIZE_OF_FEW_COLUMNS[width]
-        return short or (floats <= FEW_COLUMNS[width][not left] and cached)
-    badly = m <= ROWS_BETWEEN and 10 * part_size(m, 1, width * 4 // item) > 11 * m
-    return badly and (k < LONG_SUM[width] or m <= ROWS_TURNED_IN_PLACE[item])
-
-
-def _few_columns(m: int, n: int, k: int) -> bool:
-    """Whether lines of both operands are read for the transposed product, by rows, columns and products of a sum."""
-    return n in TURNED_COLUMNS[vector_width()] and 2 * n <= m <= MOST_TURNED and k >= DEPTH
+def _tiles(
+    left: Operand, product: tuple[int, int, int], item: int, turned: bool, limit: str
+) -> tuple[Shape, bool, int, int]:
+    """The tile of a product, by rows, columns and products of a sum; whether it reads `left` where it lies; the products that
+    are summed before the next rows, and the rows of a block."""
+    m, n, k = product
+    shape = limited_shape(n, limit) if limit else choose_with_edge(n, item=item)
+    unpacked = left.k == left.size == item and (turned or -(-n // shape.columns) <= FEW_PANELS)
+    if not unpacked and n <= shape.width:  # packed rows lie together: one vector of columns takes many of them
+        shape = choose_for(m, n, item=item)
+    span = LONGEST if DEPTH < k < LONGEST else DEPTH
+    block = shape.rows if k <= SHALLOW else ROWS * DEPTH * 4 // item // span // shape.rows * shape.rows
+    packed = -(-n // shape.columns) * shape.columns * k  # of the right operand, for whole tiles
+    if unpacked and not turned and k >= LONGEST and packed <= COLUMNS * DEPTH * 4 // item:
+        span, block = k, shape.rows  # a row of the left operand is read from one end to the other
+    return shape, unpacked, span, block

@@ -9,7 +9,7 @@ import pytest
 
 import tdt
 from tdt import _kernels
-from tdt._kernels import _direct, _pool, product_cpu
+from tdt._kernels import _direct, _pool, _product_conditions, product_cpu
 from tdt._kernels._conditions import vectors_of_eight
 from tdt._kernels._cut import cut
 from tdt._kernels._direct_parts import STREAMED
@@ -39,7 +39,7 @@ def restored():
 @pytest.fixture
 def packed(monkeypatch):
     """Packed operands at every size: else small products and few rows read them where they lie."""
-    monkeypatch.setattr(product_cpu, "_is_direct", lambda *sizes: False)
+    monkeypatch.setattr(product_cpu, "is_direct", lambda *sizes: False)
     product_cpu._plan.cache_clear()
 
 
@@ -226,9 +226,9 @@ def test_direct_products_in_vectors_of_sixteen_have_the_same_bits():
     ("size", "packs"), [((32, 40, 8), True), ((64, 33, 20), True), ((31, 40, 8), False), ((32, 32, 8), False)]
 )
 def test_products_of_three_vectors_of_columns_are_packed_in_vectors_of_sixteen(size, packs, monkeypatch):
-    monkeypatch.setattr(product_cpu, "vector_width", lambda: 16)
+    monkeypatch.setattr(_product_conditions, "vector_width", lambda: 16)
     for strides in ((4 * size[2], 4), (4, 4 * size[0])):
-        assert product_cpu._is_direct(1, size, strides, (4, 4 * size[2]), (4, 4)) != packs
+        assert _product_conditions.is_direct(1, size, strides, (4, 4 * size[2]), (4, 4)) != packs
 
 
 @pytest.mark.parametrize(
@@ -236,16 +236,18 @@ def test_products_of_three_vectors_of_columns_are_packed_in_vectors_of_sixteen(s
     [((128, 32, 800), True), ((128, 33, 800), False), ((129, 32, 800), False), ((96, 64, 800), True)],
 )
 def test_up_to_128_rows_of_two_vectors_of_columns_are_read_in_place_in_vectors_of_sixteen(size, direct, monkeypatch):
-    monkeypatch.setattr(product_cpu, "vector_width", lambda: 16)
+    monkeypatch.setattr(_product_conditions, "vector_width", lambda: 16)
     _, columns, depth = size
-    assert product_cpu._is_direct(1, size, (4 * depth, 4), (4 * columns, 4), (4, 4)) == direct
+    assert _product_conditions.is_direct(1, size, (4 * depth, 4), (4 * columns, 4), (4, 4)) == direct
 
 
 @pytest.mark.parametrize(("count", "direct"), [(1, True), (2, True), (3, False)])
 def test_columns_of_left_operands_larger_than_a_cache_are_packed_in_vectors_of_sixteen(count, direct, monkeypatch):
-    monkeypatch.setattr(product_cpu, "vector_width", lambda: 16)
+    monkeypatch.setattr(_product_conditions, "vector_width", lambda: 16)
     rows, columns, depth = 256, 32, 256
-    assert product_cpu._is_direct(count, (rows, columns, depth), (4, 4 * rows), (4 * columns, 4), (4, 4)) == direct
+    assert (
+        _product_conditions.is_direct(count, (rows, columns, depth), (4, 4 * rows), (4 * columns, 4), (4, 4)) == direct
+    )
 
 
 @pytest.mark.parametrize("rows", range(1, 14))
@@ -272,10 +274,10 @@ def test_contiguous_columns_of_few_rows_have_the_same_bits_in_vectors_of_eight_a
     ("rows", "left", "direct"), [(8, True, True), (16, True, False), (8, False, False), (4, False, True)]
 )
 def test_up_to_eight_rows_meet_contiguous_columns_in_place_in_vectors_of_eight(rows, left, direct, monkeypatch):
-    monkeypatch.setattr(product_cpu, "vector_width", lambda: 8)
+    monkeypatch.setattr(_product_conditions, "vector_width", lambda: 8)
     columns, depth = 1024, 1024
     strides = (4 * depth, 4) if left else (4, 4 * rows)
-    assert product_cpu._is_direct(1, (rows, columns, depth), strides, (4, 4 * depth), (4, 4)) == direct
+    assert _product_conditions.is_direct(1, (rows, columns, depth), strides, (4, 4 * depth), (4, 4)) == direct
 
 
 @pytest.mark.skipif(not _kernels.enabled(), reason="kernels are off")

@@ -51,7 +51,7 @@ def test_every_memory_order_number_of_threads_and_form_has_the_same_bits(size, m
     small, biased = direct(item=8)
     for form in ("direct", "packed"):
         if form == "packed":
-            monkeypatch.setattr(product_cpu, "_is_direct", lambda *sizes: False)
+            monkeypatch.setattr(product_cpu, "is_direct", lambda *sizes: False)
         for left in orders(a):
             for threads, right in zip((1, 2, 3, 4, 1, 2), orders(b), strict=True):
                 _pool.set_num_threads(threads)
