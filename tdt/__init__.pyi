@@ -859,9 +859,9 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
     """max(0, margin - target · (input1 - input2)): `target` 1 ranks `input1` higher, -1 ranks `input2` higher."""
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _Number) -> Tensor:  # tdt/_ops/elementwise/select.py
     """`input` with `value` where `mask` is True."""
-def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:  # tdt/_ops/index/pick.py
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:  # tdt/_ops/index/masked.py
     """A copy of `input` in which the elements where `mask` is True are replaced, in order, by those of `source`."""
-def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/index/pick.py
+def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/index/masked.py
     """The elements where `mask` is True, as a vector."""
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/linalg/products.py
     """Matrix product over the last two dimensions, with the other dimensions broadcast."""

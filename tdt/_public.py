@@ -72,6 +72,7 @@ from tdt._ops.elementwise.piecewise import *
 from tdt._ops.elementwise.special import *
 from tdt._ops.index.by_tensors import *
 from tdt._ops.index.getitem import *
+from tdt._ops.index.masked import *
 from tdt._ops.index.nonzero import *
 from tdt._ops.index.pick import *
 from tdt._ops.index.scatter import *

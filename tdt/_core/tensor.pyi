@@ -1001,11 +1001,11 @@ class Tensor:
         """`input` with `value` where `mask` is True."""
     def masked_fill_(self, mask: Tensor, value: Tensor | _Number) -> Tensor:  # tdt/_ops/elementwise/select.py
         """In-place version of `masked_fill`."""
-    def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:  # tdt/_ops/index/pick.py
+    def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:  # tdt/_ops/index/masked.py
         """A copy of `input` in which the elements where `mask` is True are replaced, in order, by those of `source`."""
-    def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:  # tdt/_ops/index/pick.py
+    def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:  # tdt/_ops/index/masked.py
         """In-place version of `masked_scatter`."""
-    def masked_select(self, mask: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/index/pick.py
+    def masked_select(self, mask: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/index/masked.py
         """The elements where `mask` is True, as a vector."""
     def matmul(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/linalg/products.py
         """Matrix product over the last two dimensions, with the other dimensions broadcast."""
