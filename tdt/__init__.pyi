@@ -559,7 +559,7 @@ def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/el
 def floor_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/rounding.py
     """In-place version of `floor`."""
 def floor_divide(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/arithmetic.py
-    """The quotient input / other rounded down, element by element."""
+    """The quotient input / other rounded down, element by element. It has no gradient; `div(rounding_mode="floor")` has."""
 def fmax(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/arithmetic.py
     """The larger element of each pair; where one is nan, the other."""
 def fmin(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/arithmetic.py

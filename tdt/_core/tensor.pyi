@@ -91,6 +91,7 @@ class Storage:
     """The state that a tensor shares with all its views."""
     version = 0
     inference = False
+    detached = False
     whole: Any = None
 
     def bump_version(self) -> None:
@@ -150,7 +151,7 @@ class Tensor:
     def _version(self) -> builtins.int: ...
 
     def is_inference(self) -> builtins.bool:
-        """Whether the tensor was created in inference mode; its memory cannot be saved for backward."""
+        """Whether the tensor was created in inference mode, or detached from one that was."""
 
     @property
     def itemsize(self) -> builtins.int:
@@ -686,7 +687,7 @@ class Tensor:
     def floor_(self) -> Tensor:  # tdt/_ops/elementwise/rounding.py
         """In-place version of `floor`."""
     def floor_divide(self, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/arithmetic.py
-        """The quotient input / other rounded down, element by element."""
+        """The quotient input / other rounded down, element by element. It has no gradient; `div(rounding_mode="floor")` has."""
     def floor_divide_(self, other: Tensor | _Number) -> Tensor:  # tdt/_ops/elementwise/arithmetic.py
         """In-place version of `floor_divide`."""
     def fmax(self, other: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/arithmetic.py
@@ -779,6 +780,8 @@ class Tensor:
     @property
     def imag(self) -> Tensor:  # tdt/_ops/elementwise/complex_numbers.py
         """The imaginary part of each element: a view of a complex tensor."""
+    @imag.setter
+    def imag(self, value: Tensor | _Number) -> None: ...
     def index_add(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: _Number = 1, out: Tensor | None = None) -> Tensor:  # tdt/_ops/index/pick.py
         """A copy of `input` with alpha · source added to the entries `index` along `dim`; repeated indices add up."""
     def index_add_(self, dim: builtins.int, index: Tensor, source: Tensor, *, alpha: _Number = 1) -> Tensor:  # tdt/_ops/index/pick.py
@@ -1190,6 +1193,8 @@ class Tensor:
     @property
     def real(self) -> Tensor:  # tdt/_ops/elementwise/complex_numbers.py
         """The real part of each element: a view of a complex tensor; a real tensor is returned itself."""
+    @real.setter
+    def real(self, value: Tensor | _Number) -> None: ...
     def reciprocal(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/math.py
         """The reciprocal of each element, 1 / x."""
     def reciprocal_(self) -> Tensor:  # tdt/_ops/elementwise/math.py
