@@ -306,6 +306,8 @@ class _Call:
         compute = functools.partial(kernel or functools.partial(op.forward, np), **self.attributes)
         if op.lay is not None and not contiguous:
             return None
+        if len(op.outputs) > 1 and op.aux:
+            compute = _in_one_row(compute)
         return _packing(compute) if op.packed else compute
 
     def record(self, result: Any, arrays: Sequence[Any], args: tuple, rest: Sequence[Any]) -> Tensor | None:
@@ -351,6 +353,16 @@ class _Call:
         for place, value in zip(self.places, values, strict=True):
             operands[place] = value
         return tuple(operands)
+
+
+def _in_one_row(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """`compute`, with several results and what it keeps for gradients in one tuple."""
+
+    def in_one_row(*arrays: Any) -> tuple:
+        results, *aux = compute(*arrays)
+        return (*results, *aux)
+
+    return in_one_row
 
 
 def _packing(compute: Callable[..., Any]) -> Callable[..., Any]:
