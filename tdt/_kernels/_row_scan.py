@@ -19,6 +19,7 @@ from tdt._kernels.scan_cpu import WIDTH, extremes_of_row, extremes_one_by_one, r
 SCANNED, COMPARED = "fdlq", "fdbhilq"  # letters of the types that have code
 RUNNING = ("sum", "narrow", "prod")
 COUNTS = (WIDTH, 4, 2, 0)  # columns that are added along side by side
+COMPARED_COUNTS = (2 * WIDTH, *COUNTS)  # the same, whose extremes are found
 
 
 @generalized("(n)->(n)")
@@ -76,21 +77,52 @@ def row_extreme(code: Code, operands: list[Operand], sizes: list[Value], how: st
     best, at = code.variable(first.kind, first), code.variable("i64", 0)
     with code.loop(1, n) as k:
         number, old = read(code, letter, x.place(code, k), 0), best.get()
-        better = number > old if how == "max" else number < old
-        if element(first.kind) in FLOATS:
-            better = (better | (number != number)) & (old == old)
+        better = _better(how, number, old)
         best.set(code.select(better, number, old))
         at.set(code.select(better, k, at.get()))
     write(code, letter, best.get(), value.address, 0)
     code.store(at.get(), index.address)
 
 
+@generalized("(n,m)->(m),(m)")
+def column_extreme(code: Code, operands: list[Operand], sizes: list[Value], how: str, letter: str) -> None:
+    """`row_extreme` of the columns of a matrix whose rows are contiguous, side by side; n is below 2³¹."""
+    (x, values, indices), (n, m) = operands, sizes
+    counter = "i64" if SIZES[STORED[letter][0]] == 8 else "i32"  # as wide as an element at least: fewer registers
+    done = code.variable("i64", 0)
+    for count in COMPARED_COUNTS:
+        with code.loop(done.get(), m - (max(count, 1) - 1), max(count, 1)) as column:
+            first = read(code, letter, x.address, column, count)
+            best, at = code.variable(first.kind, first), code.variable(vector(counter, count), 0)
+            with code.loop(1, n) as k:
+                number, old = read(code, letter, code.at("i8", x.address, k * x.strides[0]), column, count), best.get()
+                better = _better(how, number, old)
+                place = code.cast(k, counter)
+                best.set(code.select(better, number, old))
+                at.set(code.select(better, code.splat(place, count) if count else place, at.get()))
+            write(code, letter, best.get(), values.address, column)
+            code.store(code.cast(at.get(), "i64"), indices.address, column)
+        if count:
+            start = done.get()
+            done.set(start + (m - start) // count * count)
+
+
+def _better(how: str, number: Value, old: Value) -> Value:
+    """Whether a number takes the place of the one found before it; nan does, and keeps it."""
+    better = number > old if how == "max" else number < old
+    return (better | (number != number)) & (old == old) if element(number.kind) in FLOATS else better
+
+
 def column_function(name: str, dtype: np.dtype, option: bool = False) -> Callable[..., Any] | None:
-    """As `row_function`, for "sum", "narrow" and "prod" over the first dimension of contiguous matrices."""
+    """As `row_function`, for "sum", "narrow", "prod", "max" and "min" over the first dimension of contiguous matrices."""
     letter = dtype.char
-    if not dtype.isnative or letter not in SCANNED:
+    if not dtype.isnative or letter not in (SCANNED if name in RUNNING else COMPARED):
         return None
-    return column_scan(letter * 2, name, letter, option)
+    return (
+        column_scan(letter * 2, name, letter, option)
+        if name in RUNNING
+        else column_extreme(letter * 2 + "q", name, letter)
+    )
 
 
 def row_function(name: str, dtype: np.dtype, option: bool = False) -> Callable[..., Any] | None:

@@ -108,3 +108,54 @@ def test_gradients_of_small_scans_are_pytorchs():
             ours = tdt.tensor(values, requires_grad=True)
             (call(ours) * 2).sum().backward()
             np.testing.assert_allclose(ours.grad.numpy(), theirs.grad.numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("letter", "fdbhil")
+@pytest.mark.parametrize(
+    ("shape", "dim"), [((5, 7, 3), 1), ((4, 25, 6, 63), 0), ((3, 2048), 0), ((60, 4, 700), 1), ((3, 0), 0)]
+)
+def test_extremes_along_any_dimension_and_their_places_are_numpys(shape: tuple[int, ...], dim: int, letter: str):
+    """The first of equal ones, or the first NaN; also in calls that are repeated."""
+    x = (9 * np.random.default_rng(2).standard_normal(shape)).astype(letter)
+    if letter in "fd":
+        x.reshape(-1)[::7] = np.nan
+    before = tdt.get_num_threads()
+    try:
+        for threads in (1, 3):
+            tdt.set_num_threads(threads)
+            for how, keepdim in (("max", False), ("min", True)):
+                place = getattr(np, f"arg{how}")(x, dim, keepdims=True)
+                value = np.take_along_axis(x, place, dim)
+                if not keepdim:
+                    place, value = place.squeeze(dim), value.squeeze(dim)
+                for _ in range(6):
+                    found = getattr(tdt.from_numpy(x), how)(dim, keepdim)
+                    np.testing.assert_array_equal(found.values.numpy(), value)
+                    np.testing.assert_array_equal(found.indices.numpy(), place)
+                    alone = getattr(tdt.from_numpy(x), f"arg{how}")(dim, keepdim)
+                    np.testing.assert_array_equal(alone.numpy(), place)
+    finally:
+        tdt.set_num_threads(before)
+
+
+def test_the_first_in_order_along_columns_are_those_of_rows_on_every_number_of_threads():
+    before = tdt.get_num_threads()
+    try:
+        for threads in (1, 2):
+            tdt.set_num_threads(threads)
+            for shape, k in (((40, 30, 50), 5), ((200, 400), 30), ((6, 9, 8), 2)):
+                x = tdt.randn(shape)
+                rows = x.transpose(-1, -2).contiguous()
+                for _ in range(6):
+                    found, expected = x.topk(k, -2), rows.topk(k)
+                    for one, other in zip(found, expected, strict=True):
+                        assert one.is_contiguous() and one.equal(other.transpose(-1, -2))
+    finally:
+        tdt.set_num_threads(before)
+
+
+def test_places_of_extremes_of_a_number_are_0_in_every_call():
+    x = tdt.tensor(3.0)
+    for _ in range(6):
+        for place in (x.argmax(), x.argmin(0), x.argmax(-1, True), x.max(0).indices):
+            assert place.shape == () and place.item() == 0

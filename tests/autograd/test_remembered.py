@@ -471,6 +471,25 @@ def test_a_view_of_what_needs_no_gradient_is_computed_as_its_values():
         assert gradient.tolist() == [[0, 0, 0], [1, 1, 1]]
 
 
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("kind", ["GRUCell", "LSTMCell", "RNNCell"])
+def test_later_steps_of_cells_are_the_first_on_several_threads(kind, grad):
+    """Of weights that are so many that threads share them: nothing is prepared for these."""
+    before = tdt.get_num_threads()
+    try:
+        tdt.set_num_threads(2)
+        cell, x = getattr(tdt.nn, kind)(150, 128), tdt.randn(4, 150)
+        with tdt.set_grad_enabled(grad):
+            steps = [cell(x) for _ in range(7)]
+        states = [step if isinstance(step, tuple) else (step,) for step in steps]
+        assert len({tuple(map(bits, [s.detach() for s in each])) for each in states}) == 1
+        if grad:
+            gradients = [tdt.autograd.grad(each[-1].sum(), [*cell.parameters()]) for each in states]
+            assert len({tuple(map(bits, each)) for each in gradients}) == 1
+    finally:
+        tdt.set_num_threads(before)
+
+
 def test_a_short_way_is_prepared_for_the_fourth_call_of_a_kind(monkeypatch):
     monkeypatch.setattr(_call_counts, "TIMES", 4)
     counts = _call_counts.CallCounts()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tdt import _kernels
-from tdt._kernels import for_arrays
+from tdt._kernels import PIECE, for_arrays
 from tdt._ops._common import wrap_dim
 from tdt.autograd._fast_path import FastPath
 from tdt.autograd._op import Op
 
 Find = Callable[[Any, Any], Any]  # (NumPy dtype, option) → a function of arrays, or None
+MOST_COLUMNS, LEAST_COLUMNS = 512, 64  # of a piece that a thread finds the extremes of
 Prepared = tuple[Callable[[Any], Any], dict[str, Any]] | None
 
 
@@ -76,12 +79,42 @@ def of_columns(function: Callable[[Any], Any], a: Any, dim: int) -> Callable[[An
     )
 
 
-def choice_path(record: Op, find: Find, takes: Callable[[tuple[int, ...]], bool] | None = None) -> FastPath:
+def without(shape: tuple[int, ...], dim: int, keepdim: bool) -> tuple[int, ...]:
+    """A shape of which `dim` is left out, or kept with size 1."""
+    return (*shape[:dim], *[1] * keepdim, *shape[dim + 1 :])
+
+
+def side_by_side(x: Any, dim: int) -> Any:
+    """A contiguous array (outer, pieces, n, columns), whose n is `dim`: pieces are cut so that threads find many."""
+    outer, n = math.prod(x.shape[:dim]), x.shape[dim]
+    inner = math.prod(x.shape[dim + 1 :])
+    columns = math.gcd(inner, MOST_COLUMNS)
+    if inner <= MOST_COLUMNS or columns < LEAST_COLUMNS:
+        columns = inner
+    return x.reshape(outer, n, inner // max(columns, 1), columns).transpose(0, 2, 1, 3)
+
+
+def choice_of_columns(function: Callable[[Any], Any], x: Any, dim: int, keepdim: bool) -> Callable[[Any], Any]:
+    """The elements that a function of matrices' first dimension chooses along `dim` of arrays like x, and their indices."""
+    result, view = without(x.shape, dim, keepdim), side_by_side(x, dim)
+    outs = [np.empty(result, t) for t in (x.dtype, np.int64)]
+    return for_arrays(
+        lambda a: tuple([each.reshape(result) for each in function(side_by_side(a, dim))]),
+        function,
+        [view],
+        [(each, each.reshape(*view.shape[:2], view.shape[3])) for each in outs],
+    )
+
+
+def choice_path(
+    record: Op, find: Find, takes: Callable[[tuple[int, ...]], bool] | None = None, columns: Find | None = None
+) -> FastPath:
     """The fast path, with the arguments (dim, keepdim), of an op that gives an element along `dim` and its index.
 
     Args:
         find: gets the NumPy dtype and the size of `dim`.
         takes: as of `along_path`.
+        columns: gives a function of the first dimension of matrices, for large arrays as well.
     """
 
     def prepare(dtype: Any, shape: tuple[int, ...], dim: Any, keepdim: bool) -> Prepared:
@@ -92,20 +125,21 @@ def choice_path(record: Op, find: Find, takes: Callable[[tuple[int, ...]], bool]
         order, lead = last(d, ndim), (*shape[:d], *shape[d + 1 :])
         if takes is not None and not takes((*lead, shape[d])):
             return None
+        attributes = {"dim": d, "keepdim": keepdim}
+        if order is not None and columns is not None:
+            return choice_of_columns(columns(dtype, shape[d]), np.empty(shape, dtype), d, keepdim), attributes
 
         def compute(a: Any) -> Any:
             results = function(a if order is None else a.transpose(order))
             return tuple([np.expand_dims(r, d) for r in results]) if keepdim else results
 
         a = np.empty(shape, dtype)
-        outs = [np.empty((*shape[:d], *[1] * keepdim, *shape[d + 1 :]), t) for t in (dtype, np.int64)]
+        outs = [np.empty(without(shape, d, keepdim), t) for t in (dtype, np.int64)]
         views = [(o, o.reshape(lead)) for o in outs]
-        return for_arrays(compute, function, [a if order is None else a.transpose(order)], views), {
-            "dim": d,
-            "keepdim": keepdim,
-        }
+        return for_arrays(compute, function, [a if order is None else a.transpose(order)], views), attributes
 
-    return FastPath(record, prepare, copies=True, other_order="copied")
+    most = PIECE if columns is None else sys.maxsize
+    return FastPath(record, prepare, most, copies=True, other_order="copied", shares=columns is not None)
 
 
 def sortable(shape: tuple[int, ...]) -> bool:

@@ -16,6 +16,7 @@ from tdt._core.return_types import return_type
 from tdt._core.tensor import Tensor
 from tdt._ops._common import Dims, keep, store_into, wrap_dim, wrap_dims
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
+from tdt._ops.reduce._along import choice_of_columns, side_by_side, without
 from tdt._ops.reduce.reductions import AllDims, fold_path, refuse_empty
 from tdt.autograd._fast_path import Both, FastPath, takes
 from tdt.autograd._node_names import label
@@ -176,23 +177,37 @@ def aminmax(
 
 @op(name="argmax", dtypes=REAL_NUMBERS, kernels=(_kernels.gpu_kernel("fold_gpu:argmax", _kernels.gpu_places),))
 def _argmax(xp: ModuleType, x: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
-    return x.argmax(dim, keepdims=keepdim)
+    return _places(xp, x, "max", dim, keepdim)
 
 
 @op(name="argmin", dtypes=REAL_NUMBERS, kernels=(_kernels.gpu_kernel("fold_gpu:argmin", _kernels.gpu_places),))
 def _argmin(xp: ModuleType, x: Any, *, dim: int | None = None, keepdim: bool = False) -> Any:
-    return x.argmin(dim, keepdims=keepdim)
+    return _places(xp, x, "min", dim, keepdim)
+
+
+def _places(xp: ModuleType, x: Any, how: str, dim: int | None, keepdim: bool) -> Any:
+    """The indices of the extremes."""
+    if xp is np and dim is not None and dim < x.ndim - 1 and x.flags.c_contiguous:
+        columns = _kernels.column_scan(how, x.dtype)
+        if columns is not None:
+            return columns(side_by_side(x, dim))[1].reshape(without(x.shape, dim, keepdim))
+    return getattr(x, f"arg{how}")(dim, keepdims=keepdim)
 
 
 def _place_path(op: Op) -> FastPath:
     """The short way of `argmax` or `argmin`."""
-    find = getattr(np.ndarray, op.name)
+    find, how = getattr(np.ndarray, op.name), op.name.removeprefix("arg")
 
     def prepare(dtype: Any, shape: tuple[int, ...], dim: int | None, keepdim: bool) -> Any:
         attributes = {"dim": None if dim is None else wrap_dim(dim, len(shape)), "keepdim": keepdim}
         if dim is None and shape:
             return None if keepdim else (lambda a: np.asarray(find(a)), attributes)
-        return lambda a: np.asarray(find(a, attributes["dim"], keepdims=keepdim)), attributes
+        d = attributes["dim"]
+        columns = _kernels.column_scan(how, dtype) if d is not None and d < len(shape) - 1 else None
+        if d is None or columns is None:
+            return lambda a: np.asarray(find(a, d, keepdims=keepdim)), attributes
+        run = choice_of_columns(columns, np.empty(shape, dtype), d, keepdim)
+        return lambda a: run(a)[1], attributes
 
     return FastPath(op, prepare)
 

@@ -22,7 +22,7 @@ from tdt._core.writing import refuse_shared
 from tdt._ops._common import keep, wrap_dim
 from tdt._ops.elementwise._front import check_operands, tensor_argument
 from tdt._ops.elementwise.arithmetic import maximum, minimum
-from tdt._ops.reduce._along import Prepared, choice_path, last, sortable
+from tdt._ops.reduce._along import Prepared, choice_path, last, side_by_side, sortable, without
 from tdt._ops.reduce._selection import _add_gather_rule, _check_out_values, _pair, _take, named
 from tdt._ops.reduce.extremes import _amax, _amin, _short_amax, _short_amin, among_ties
 from tdt._ops.reduce.reductions import refuse_empty
@@ -66,6 +66,10 @@ def _find_extreme(name: str, dtype: Any, n: int) -> Any:
     return extreme
 
 
+def _find_columns(name: str, dtype: Any, n: int) -> Any:
+    return _kernels.column_scan(name, dtype)
+
+
 def _extreme_op(name: str, method: str, node: str) -> Op:
     """The op of max or min along a dimension."""
 
@@ -75,6 +79,10 @@ def _extreme_op(name: str, method: str, node: str) -> Op:
     def extreme(xp: ModuleType, x: Any, *, dim: int, keepdim: bool = False) -> Any:
         if not x.ndim:
             return x.copy(), xp.zeros((), "int64")
+        columns = _kernels.column_scan(method, x.dtype) if xp is np and dim < x.ndim - 1 else None
+        if columns is not None and x.flags.c_contiguous:
+            shape = without(x.shape, dim, keepdim)
+            return tuple([each.reshape(shape) for each in columns(side_by_side(x, dim))])
         values, index = _take(xp, x, getattr(x, f"arg{method}")(dim, keepdims=True), dim, keepdim)
         return xp.asarray(values, order="C"), index
 
@@ -89,7 +97,11 @@ _EXTREMES: dict[str, tuple[Op, Op, Callable[..., Any]]] = {
 }
 # By name: the fast path along a dimension.
 _EXTREME_PATHS = {
-    name: choice_path(along_dim, functools.partial(_find_extreme, name))
+    name: choice_path(
+        along_dim,
+        functools.partial(_find_extreme, name),
+        columns=functools.partial(_find_columns, name),
+    )
     for name, (along_dim, _, _) in _EXTREMES.items()
 }
 

@@ -15,6 +15,7 @@ from tdt._core.calls import front
 from tdt._core.dtype import REAL, REAL_NUMBERS
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
+from tdt._kernels._threads import THREADS
 from tdt._ops._common import store_into, wrap_dim
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.reduce._along import Prepared, along_path, last, sortable
@@ -155,7 +156,15 @@ def _prepare_topk(dtype: Any, shape: tuple[int, ...], which: tuple[int, int], la
     function = _kernels.row_order("topk of many" if many else "topk", dtype, largest)
     if function is None:
         return None
-    order, size = last(d, ndim) or (*range(ndim),), np.empty(k, np.bool_)
+    order, size, how = last(d, ndim) or (*range(ndim),), np.empty(k, np.bool_), {"k": k, "dim": d, "largest": largest}
+    if count >= THREADS.rows and d < ndim - 1:  # rows side by side are many for the threads
+        back = [order.index(place) for place in range(ndim)]
+
+        def compute_side_by_side(a: Any) -> tuple[Any, ...]:
+            found = function(a.transpose(order).copy("C"), size)
+            return tuple([each.transpose(back).copy("C") for each in found])
+
+        return compute_side_by_side, how
 
     def new() -> tuple[Any, ...]:
         return tuple([np.empty((*shape[:d], k, *shape[d + 1 :]), t) for t in (dtype, np.int64)])
@@ -167,10 +176,10 @@ def _prepare_topk(dtype: Any, shape: tuple[int, ...], which: tuple[int, int], la
 
     a = np.empty(shape, dtype)
     run = _kernels.for_arrays(compute, function, [a.transpose(order), size], [(o, o.transpose(order)) for o in new()])
-    return lambda a: run(a, size), {"k": k, "dim": d, "largest": largest}
+    return lambda a: run(a, size), how
 
 
-_short_topk = FastPath(_topk, _prepare_topk, sys.maxsize, copies=True)
+_short_topk = FastPath(_topk, _prepare_topk, sys.maxsize, copies=True, shares=True)
 
 
 @method()
