@@ -18,9 +18,11 @@ from typing import Any
 import numpy as np
 
 import tdt
-from tdt import nn
+from tdt import _random, nn
 from tdt._compiled.captured import Captured
 from tdt._kernels import conv_gpu, cudnn_attention_gpu, cudnn_gpu
+from tdt._random._philox import Philox
+from tdt._random.continuous import _normal_blocks
 from tdt.nn import functional as F
 from tests.gpu.chains import CHAINS
 
@@ -94,6 +96,42 @@ def _extremes(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
     return *(values for values, _ in found), *places
 
 
+def _moves(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
+    x, images = new(700, 330), new(8, 6, 40, 36)
+    places = tdt.from_numpy(_indices(700, 90, below=330)).to(x.device)
+    return (
+        x.flip(0), x.roll((3, -5), (0, 1)), x.repeat(2, 3), x.tril(-2), x.triu(9), x.gather(1, places), F.glu(x, 1),
+        F.unfold(images, 3, padding=1), F.interpolate(images, scale_factor=2), F.interpolate(images, (55, 21), mode="bilinear"),
+    )  # fmt: skip
+
+
+def _running(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
+    rows, columns = new(300, 5000), new(700, 60)
+    return rows.cumsum(1), columns.cumsum(0), (columns * 0.1 + 1).prod(1), rows.logsumexp(1), columns.logsumexp((0, 1))
+
+
+def _drawn(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
+    """Random numbers; on the CPU those of the portable form of a GPU's generator."""
+    scale, count = new(1), 100_000
+    if scale.is_cuda:
+        tdt.manual_seed(5)
+        found = [
+            tdt.rand(count, device=scale.device),
+            tdt.randn(count, device=scale.device, dtype=tdt.float64),
+            tdt.randint(0, 1 << 40, (count,), device=scale.device),
+        ]
+    else:
+        generator = _random.Generator()
+        generator.engine = Philox(5, np)
+        arrays = [
+            _random.uniform(generator, (count,), np.float32),
+            _normal_blocks(generator, count, np.dtype(np.float64), 0.0, 1.0),
+            _random.integers(generator, (count,), np.int64, 0, 1 << 40),
+        ]
+        found = [tdt.from_numpy(each) for each in arrays]
+    return tuple(each.to(scale.dtype) * scale for each in found)
+
+
 CASES: dict[str, Case] = {
     "products of matrices": _product,
     "linear": lambda new: (F.linear(new(257, 300), new(130, 300), new(130)),),
@@ -111,6 +149,12 @@ CASES: dict[str, Case] = {
     "formulas": lambda new: (F.gelu(new(1 << 20)), new(1000, 999).tanh(), new(3, 1 << 18).sigmoid()),
     "sums": lambda new: (new(1 << 22).sum(), new(2000, 2000).mean(0), new(2000, 2000).var(1)),
     "extremes": _extremes,
+    "sorting": lambda new: (
+        new(3000, 700).sort(1).values, new(700, 300).topk(20, 0).values, new(20, 4096).sort(1, descending=True).values,
+    ),
+    "moves": _moves,
+    "running sums": _running,
+    "random numbers": _drawn,
     "softmax": lambda new: (new(3000, 1000).softmax(1), new(3000, 1000).log_softmax(0)),
 }  # fmt: skip
 

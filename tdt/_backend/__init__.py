@@ -42,17 +42,18 @@ class _NoArray:
 
 
 GpuArray: type = _NoArray
+_pooled: type | None = None  # the class of CuPy's pieces of memory from its pool, which do not overlap
 
 
 @functools.cache
 def _cupy() -> ModuleType | None:
-    global GpuArray
+    global GpuArray, _pooled
     try:
         import cupy
     except ImportError:
         return None
     explain_failures(cupy)
-    GpuArray = cupy.ndarray
+    GpuArray, _pooled = cupy.ndarray, getattr(cupy.cuda.memory, "PooledMemory", None)
     return cupy
 
 
@@ -410,6 +411,11 @@ def may_overlap(a: Any, b: Any) -> bool:
         return False
     if isinstance(a, np.ndarray):
         return np.may_share_memory(a, b)
+    kind = type(a)
+    if kind is GpuArray:
+        own, other = a.data.mem, b.data.mem
+        if own is not other and own.__class__ is other.__class__ is _pooled:
+            return False
     (a0, a1), (b0, b1) = byte_bounds(a), byte_bounds(b)
     return a0 < b1 and b0 < a1
 

@@ -11,6 +11,7 @@ from tdt import _backend
 from tdt._backend import current, on
 from tdt._backend.device import CPU, META, as_device
 from tdt._backend.layout import is_descending, outermost_first
+from tdt._backend.waiting import launch_waiting
 from tdt._core import dtype as _dtype
 from tdt._core.aliases import Device, Number
 from tdt._core.calls import as_shape, front
@@ -24,7 +25,7 @@ from tdt._core.sparse import SparseCOO
 from tdt._core.storage import TypedStorage, UntypedStorage, tensor_on
 from tdt._core.tensor import LEAF, Tensor, wrap, wrap_new
 from tdt._core.writing import store
-from tdt._kernels import fill
+from tdt._kernels import chosen, fill, gpu_kernel, gpu_words
 
 if TYPE_CHECKING:
     from tdt._core.layout import layout as Layout
@@ -173,9 +174,15 @@ def make(
     """A tensor created by the array library's function `kind`: zeros, ones, empty or full."""
     if state.handler is None and not requires_grad:  # nothing records it
         np_dtype = (_dtype.get_default_dtype() if dtype is None else _dtype.as_dtype(dtype)).np
-        array = _on_cpu(kind, shape, value, np_dtype) if as_device(where) is CPU else None
+        target = as_device(where)
+        if target is CPU:
+            array = _on_cpu(kind, shape, value, np_dtype)
+        elif target.type == "cuda" and not _backend.several_gpus() and not target.index:
+            array = _on_gpu(kind, shape, value, np_dtype)
+        else:
+            array = None
         if array is not None:
-            return wrap_new(array)
+            return _recorded(wrap_new(array)) if target is not CPU else wrap_new(array)
     return _recorded(_built(kind, shape, value, dtype, where, requires_grad))
 
 
@@ -189,6 +196,23 @@ def _on_cpu(kind: str, shape: tuple[int, ...], value: Any, np_dtype: Any) -> np.
         np_dtype == BFLOAT16 and value.__class__ in (int, float)
     )
     return _ones(shape, np_dtype, value) if fits else None
+
+
+_GPU_FILLED = (gpu_kernel("move_gpu:filled", gpu_words),)
+
+
+def _on_gpu(kind: str, shape: tuple[int, ...], value: Any, np_dtype: Any) -> Any:
+    """The array for the only GPU, or None, as of `_on_cpu`."""
+    cupy = _backend.gpu()
+    launch_waiting()
+    if kind == "zeros":
+        return cupy.zeros(shape, np_dtype)
+    array = cupy.ndarray(shape, np_dtype)
+    if kind == "empty":
+        return array
+    value = 1 if kind == "ones" else value
+    fast = chosen(_GPU_FILLED, cupy, array) if np_dtype.kind in FILLED.get(value.__class__, "") else None
+    return fast and fast(array, np_dtype.type(value))
 
 
 BFLOAT16 = _dtype.bfloat16.np

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tdt import _backend
 from tdt._backend import current, on
 from tdt._backend.device import CPU, META, as_device
 from tdt._core import dtype as _dtype
@@ -56,9 +57,11 @@ def arange(
     start, end = (0, start) if end is None else (start or 0, end)
     whole: Any = start, end, step
     integers = {int}.issuperset(map(type, whole))
-    if integers and dtype is out is device is None and as_device(None) is CPU:
-        if whole[2] > 0 and whole[0] <= whole[1] < 2**60:
-            return _recorded(_finished(np.arange(*whole, dtype=np.int64), requires_grad))
+    if integers and dtype is out is None and whole[2] > 0 and -(2**53) < whole[0] <= whole[1] < 2**53:
+        target = as_device(device)
+        if target is CPU or (target.type == "cuda" and not target.index and not _backend.several_gpus()):
+            created = (np if target is CPU else on(target)).arange(*whole, dtype=np.int64)
+            return _recorded(_finished(created, requires_grad))
     if (
         dtype in FLOATS
         and not (integers and dtype is None)

@@ -237,7 +237,9 @@ def variance(name: str, x: Any, axis: Any, keepdims: bool, count: int, divisor: 
 
 def logsumexp(x: Any, axis: Any, keepdims: bool) -> Any:
     """log Σ exp(x), as `fold_cpu.logsumexp` says; None where there is no code."""
-    if x.__class__ is not np.ndarray or not SWITCHES.kernels:
+    if x.__class__ is not np.ndarray:
+        return _folded_on_gpu("logsumexp", x, axis, keepdims)
+    if not SWITCHES.kernels:
         return None
     return _without_gaps(x, lambda x: _logsumexp_over(x, axis, keepdims))
 

@@ -133,14 +133,16 @@ def _has_no_gaps(x: Any) -> bool:
 MOST_DIMENSIONS = 8
 
 
-GPU_FOLDS = frozenset(("sum", "mean", "norm1", "norm2", "norm_inf", "max", "min", "var", "std"))
+GPU_FOLDS = frozenset(("sum", "mean", "norm1", "norm2", "norm_inf", "max", "min", "var", "std", "prod", "logsumexp"))
+TRUTH_FOLDS = frozenset(("all", "any"))
 
 
 def gpu_foldable(arrays: Sequence[Any], attributes: dict) -> bool:
-    """A floating-point array that is not empty, of at most eight dimensions, for a fold that has a kernel."""
+    """An array that is not empty, of at most eight dimensions, for a fold of its type that has a kernel."""
     (x,) = arrays
-    known = attributes["name"] in GPU_FOLDS
-    return known and (x.dtype in FLOATS or x.dtype in LOWER) and x.ndim <= MOST_DIMENSIONS and x.size > 0
+    floating = x.dtype in FLOATS or x.dtype in LOWER
+    known = attributes["name"] in (GPU_FOLDS if floating else TRUTH_FOLDS) and (floating or x.dtype == np.bool_)
+    return known and x.ndim <= MOST_DIMENSIONS and x.size > 0
 
 
 def gpu_converted(arrays: Sequence[Any], attributes: dict) -> bool:
@@ -154,6 +156,26 @@ def gpu_rows(arrays: Sequence[Any], attributes: dict) -> bool:
     """An array of float32 or float64 that is not empty, of one to eight dimensions."""
     (x,) = arrays
     return x.dtype in FLOATS and 0 < x.ndim <= MOST_DIMENSIONS and x.size > 0
+
+
+MOST_SORTED = 4096  # elements of a row, for which a block has shared memory
+
+
+def gpu_sortable(arrays: Sequence[Any], attributes: dict) -> bool:
+    """An array of numbers or bools that is not empty, whose rows along `dim` are short; of `k` elements at least one."""
+    (x,) = arrays
+    known = x.dtype in FLOATS or x.dtype in LOWER or x.dtype.kind in "biu"
+    if not known or not 0 < x.ndim <= MOST_DIMENSIONS or not x.size:
+        return False
+    return x.shape[attributes["dim"]] <= MOST_SORTED and attributes.get("k", 1) > 0
+
+
+def gpu_scanned(arrays: Sequence[Any], attributes: dict) -> bool:
+    """An array of floating-point numbers or integers that is not empty, of one to eight dimensions."""
+    (x,) = arrays
+    return (
+        (x.dtype in FLOATS or x.dtype in LOWER or x.dtype.kind in "iu") and 0 < x.ndim <= MOST_DIMENSIONS and x.size > 0
+    )
 
 
 def gpu_places(arrays: Sequence[Any], attributes: dict) -> bool:
@@ -171,6 +193,23 @@ def gpu_words(arrays: Sequence[Any], attributes: dict) -> bool:
     """An array that is not empty, with elements of at most eight bytes and at most eight dimensions."""
     (x,) = arrays
     return x.dtype.itemsize in (1, 2, 4, 8) and x.ndim <= MOST_DIMENSIONS and x.size > 0
+
+
+def gpu_view(arrays: Sequence[Any], attributes: dict) -> bool:
+    """An array of `gpu_words`, and a view of it that is not empty, of at most eight dimensions."""
+    x, view = arrays
+    return gpu_words([x], {}) and view.ndim <= MOST_DIMENSIONS and view.size > 0
+
+
+def gpu_gathered(arrays: Sequence[Any], attributes: dict) -> bool:
+    """An array of `gpu_words`, and indices with as many dimensions, at least one."""
+    x, index = arrays
+    return gpu_words([x], {}) and index.ndim == x.ndim > 0 and index.size > 0 and index.dtype.char in "lqi"
+
+
+def gpu_resampled(arrays: Sequence[Any], attributes: dict) -> bool:
+    """A contiguous array of float32 or float64 that is not empty, and a table with rows."""
+    return gpu_floats(arrays, {}) and attributes["count"] > 0
 
 
 def always(arrays: Sequence[Any], attributes: dict) -> bool:

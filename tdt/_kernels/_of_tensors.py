@@ -7,9 +7,9 @@ from typing import Any
 from tdt._kernels._registry import SWITCHES, lazy
 
 
-def view_wrapper(kind: type, view: type) -> Any:
+def view_wrapper(kind: type, view: type, of: type) -> Any:
     """A function that makes tensors of views, as `_views.view_wrapper` says; None where there is none."""
-    return _view_wrapper(kind, view) if SWITCHES.kernels else None
+    return _view_wrapper(kind, view, of) if SWITCHES.kernels else None
 
 
 def finisher(classes: dict[str, type], leaf: tuple, numbers: Any, otherwise: Any) -> Any:

@@ -18,7 +18,7 @@ from tdt._kernels._builtin_code import DTYPE, FLAGS, NDIM, SHAPE, STRIDES, Built
 from tdt._kernels._code import Value
 from tdt._kernels._references import place_of
 
-EXPAND, WRAP = "tdt_expand", "tdt_wrap_view"
+EXPAND, WRAP, WRAP_ANY = "tdt_expand", "tdt_wrap_view", "tdt_wrap_any_view"
 BASE = STRIDES + 8  # where an array has the address of its base
 SET_BASE = 282  # the place of `PyArray_SetBaseObject` in NumPy's C API
 WRITABLE = 0x400  # NumPy's flag
@@ -41,7 +41,7 @@ def expand() -> Callable[[Any, Any], np.ndarray | None]:
 
 
 @functools.cache
-def view_wrapper(kind: type, view: type) -> Callable[[Any, Any, tuple, str | None], Any] | None:
+def view_wrapper(kind: type, view: type, of: type = np.ndarray) -> Callable[[Any, Any, tuple, str | None], Any] | None:
     """`(x, array, step, creation_meta)`: the tensor around an array that is a view of x's; see `tdt._core.tensor.View`.
 
     It returns None for an array of another memory, and for empty ones. None, too, where it is not known where tensors of this
@@ -49,11 +49,14 @@ def view_wrapper(kind: type, view: type) -> Callable[[Any, Any, tuple, str | Non
 
     Args:
         creation_meta: of the call; None for that of `x`.
+        of: the class of arrays. Those of another one than NumPy's must be views, and not empty: it returns None for no others.
     """
     places = [*[place_of(kind, name) for name in TENSOR_SLOTS], *[place_of(view, name) for name in VIEW_SLOTS]]
     if None in places:
         return None
-    words = [*map(id, (np.ndarray, None, kind, view, VERSION, EMPTY)), *places]
+    words = [*map(id, (of, None, kind, view, VERSION, EMPTY)), *places]
+    if of is not np.ndarray:
+        return linked_built_in("wrapped-view-of-any", WRAP_ANY, _WrapperOfAny, words)
     return linked_built_in("wrapped-view", WRAP, _Wrapper, words)
 
 
@@ -189,3 +192,11 @@ class _Wrapper(_OfArray):
         with code.loop(0, code.cast(self.field("i32", a, NDIM), "i64")) as d:
             refused.set(refused.get() | (code.load("i64", shape, d) == 0))
         self.refuse(refused.get())
+
+
+class _WrapperOfAny(_Wrapper):
+    """The function that wraps a view, of whose memory it knows nothing."""
+
+    def check_memory(self) -> None:
+        for each in (self.a, self.array):
+            self.refuse(self.field("i64", each, CLASS) != self.word(ARRAY))

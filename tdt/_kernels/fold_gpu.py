@@ -1,4 +1,4 @@
-"""Reductions over any dimensions on a GPU, in one launch: sums, means, norms, extremes and variances.
+"""Reductions over any dimensions on a GPU, in one launch: sums, products, norms, extremes, variances and their like.
 
 A block has `lanes` neighbouring results, for each of which `lines` threads go over the elements; their parts are joined in double
 precision, pair by pair, and rounded once. Of few results with many elements each, several blocks have a part, and the last one
@@ -90,12 +90,50 @@ __device__ real finished(part p, long long kind, double number) { return (real)(
     EACH(best = joined(best, {{kind == MIN_AT ? -x : x, (double)k}});) \
     return best;
 """
-WORDS = {"variance": 3, "place": 2}  # numbers of a part; of others one
-SOURCES = {"sum": SUM, "extreme": EXTREME, "variance": VARIANCE, "place": PLACE}
+PRODUCT = r"""
+enum { WORDS = 1, PROD };
+struct part { double v[WORDS]; };
+__device__ part none() { return {{1}}; }
+__device__ part joined(part a, part b) { return {{a.v[0] * b.v[0]}}; }
+__device__ real finished(part p, long long kind, double number) { return (real)p.v[0]; }
+#define PART_OF \
+    double all = 1; \
+    EACH(all *= x;) \
+    return {{all}};
+"""
+# The largest element, and the sum of the exponentials of the others' distances from it.
+LOGSUMEXP = r"""
+enum { WORDS = 2, LOGSUMEXP };
+struct part { double v[WORDS]; };
+__device__ part none() { return {{-(double)__int_as_float(0x7F800000), 0}}; }
+__device__ double share(double x, double top) { return x == top ? 1.0 : (double)exp((real)(x - top)); }
+__device__ part joined(part a, part b) {
+    if (a.v[1] == 0 || b.v[1] == 0) return b.v[1] == 0 ? a : b;
+    const double top = b.v[0] > a.v[0] || b.v[0] != b.v[0] ? b.v[0] : a.v[0];
+    return {{top, a.v[1] * share(a.v[0], top) + b.v[1] * share(b.v[0], top)}};
+}
+__device__ real finished(part p, long long kind, double number) { return (real)(p.v[0] + log(p.v[1])); }
+#define PART_OF \
+    double top = none().v[0]; \
+    EACH(top = x > top || x != x ? x : top;) \
+    sum_of_elements total; \
+    EACH(total += share(x, top);) \
+    return {{top, total.value()}};
+"""
+WORDS = {"variance": 3, "place": 2, "logsumexp": 2}  # numbers of a part; of others one
+SOURCES = {
+    "sum": SUM,
+    "extreme": EXTREME,
+    "variance": VARIANCE,
+    "place": PLACE,
+    "product": PRODUCT,
+    "logsumexp": LOGSUMEXP,
+}
 KINDS = {
     "sum": ("sum", 2), "mean": ("sum", 3), "norm1": ("sum", 4), "norm2": ("sum", 5),
     "max": ("extreme", 2), "min": ("extreme", 3), "norm_inf": ("extreme", 4), "var": ("variance", 4), "std": ("variance", 5),
-    "max_at": ("place", 3), "min_at": ("place", 4),
+    "max_at": ("place", 3), "min_at": ("place", 4), "prod": ("product", 2), "logsumexp": ("logsumexp", 3),
+    "any": ("extreme", 2), "all": ("extreme", 3),
 }  # fmt: skip
 
 SOURCE = (

@@ -1,4 +1,4 @@
-"""Philox4x32-10 on a GPU: the words of `tdt/_random/_philox.py`, and dropout, which draws them itself."""
+"""Philox4x32-10 on a GPU: the words of `tdt/_random/_philox.py`, and what draws by them itself: uniform and normal numbers."""
 
 from __future__ import annotations
 
@@ -66,6 +66,64 @@ extern "C" __global__ void dropout(const STORED* x, STORED* out, bool* mask, lon
 }
 """
 
+# PER uniform numbers of as many bits as `real` holds are made of a block of four words, by the formulas of `tdt/_random`.
+NUMBERS = r"""
+__device__ __forceinline__ real unit(words w, int k) {
+    const unsigned int all[4] = {w.a, w.b, w.c, w.d};
+    if (PER == 4) return (real)(all[k] & 0xFFFFFFu) * (real)5.9604644775390625e-8;
+    return (real)(((unsigned long long)all[2 * k] << 32 | all[2 * k + 1]) & 0x1FFFFFFFFFFFFFull) * (real)1.1102230246251565e-16;
+}
+
+extern "C" __global__ void uniform(real* out, const long long* place, long long count, double low, double high, long long seed,
+                                   long long offset) {
+    FROM_PLACE
+    const real first = (real)low, last = (real)high, width = last - first;
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; PER * i < count; i += step) {
+        const words w = philox(seed, offset + i);
+        for (int k = 0; k < PER && PER * i + k < count; k++) {
+            const real value = fma(unit(w, k), width, first);
+            out[PER * i + k] = value >= last ? first : value;
+        }
+    }
+}
+
+// By G. Box and M. Muller (1958), of each 16 numbers 8 radii and 8 angles.
+extern "C" __global__ void normal(real* out, const long long* place, long long count, double mean, double std, long long seed,
+                                  long long offset) {
+    FROM_PLACE
+    enum { HALF = 8 / PER };
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i / HALF * 16 < count; i += step) {
+        const long long from = i / HALF * 2 * HALF + i % HALF, first = i / HALF * 16 + i % HALF * PER;
+        const words radii = philox(seed, offset + from), angles = philox(seed, offset + from + HALF);
+        for (int k = 0; k < PER; k++) {
+            const real radius = sqrt((real)-2 * log((real)1 - unit(radii, k)));
+            const real angle = (real)6.283185307179586 * unit(angles, k);
+            const real pair[2] = {radius * cos(angle), radius * sin(angle)};
+            for (int half = 0; half < 2; half++)
+                if (first + k + 8 * half < count) out[first + k + 8 * half] = pair[half] * (real)std + (real)mean;
+        }
+    }
+}
+"""
+
+INTEGERS = r"""
+extern "C" __global__ void integers(long long* out, const long long* place, long long count, long long low, long long span,
+                                    long long seed, long long offset) {
+    FROM_PLACE
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; PER * i < count; i += step) {
+        const words w = philox(seed, offset + i);
+        const unsigned int all[4] = {w.a, w.b, w.c, w.d};
+        for (int k = 0; k < PER && PER * i + k < count; k++) {
+            const unsigned long long word = PER == 4 ? all[k] : (unsigned long long)all[2 * k] << 32 | all[2 * k + 1];
+            out[PER * i + k] = (long long)((unsigned long long)low + word % (unsigned long long)span);
+        }
+    }
+}
+"""
+
 
 def words(seed: int, offset: int, place: Any, count: int) -> Any:
     """32-bit words from block `offset` of four on, in uint64. place: as of `Philox.take`."""
@@ -75,6 +133,49 @@ def words(seed: int, offset: int, place: Any, count: int) -> Any:
         kernel = _cuda.compiled(WORDS, "draw_words", PHILOX)
         kernel((_cuda.blocks_for(-(-count // 4)),), (_cuda.THREADS,), (out, place, count, signed(seed), signed(offset)))
     return out
+
+
+def _filled(kernel: Callable[..., None], engine: Any, out: Any, per: int, drawn: int, numbers: tuple, each: int) -> Any:
+    """A contiguous array, filled by a kernel that makes `per` numbers of a block of four words.
+
+    Args:
+        drawn: how many numbers are drawn.
+        each: how many of the array's elements a thread fills.
+    """
+    refuse_program()
+    if out.size:
+        seed, offset, place = engine.take(4 // per * drawn)
+        blocks = (_cuda.blocks_for(-(-out.size // each)),)
+        kernel(blocks, (_cuda.THREADS,), (out, place, out.size, *numbers, signed(seed), signed(offset)))
+    return out
+
+
+@functools.cache
+def _of_floats(name: str, dtype: Any) -> tuple[Callable[..., None], int]:
+    """A kernel of NUMBERS, and how many numbers it makes of a block."""
+    per = 16 // dtype.itemsize
+    return _cuda.of_type(NUMBERS, name, dtype, f"{PHILOX}enum {{ PER = {per} }};\n"), per
+
+
+def uniform(engine: Any, shape: tuple[int, ...], dtype: Any, low: float, high: float) -> Any:
+    """As `draws.uniform`, of float32 or float64."""
+    (kernel, per), out = _of_floats("uniform", dtype), _backend.gpu().ndarray(shape, dtype)
+    return _filled(kernel, engine, out, per, out.size, (float(low), float(high)), per)
+
+
+def normal(engine: Any, shape: tuple[int, ...], dtype: Any, mean: float, std: float) -> Any:
+    """As `continuous.normal`, of float32 or float64."""
+    (kernel, per), out = _of_floats("normal", dtype), _backend.gpu().ndarray(shape, dtype)
+    return _filled(kernel, engine, out, per, -(-out.size // 16) * 16, (float(mean), float(std)), 2 * per)
+
+
+def integers(engine: Any, shape: tuple[int, ...], dtype: Any, low: int, high: int, wide: bool) -> Any:
+    """Numbers of int64 from `low` on, below `high`: remainders of words, or of two words if `wide`. None: of all numbers."""
+    if high - low == 1 << 64:
+        return None
+    per, out = 2 if wide else 4, _backend.gpu().ndarray(shape, dtype)
+    kernel = _cuda.compiled(INTEGERS, "integers", f"{PHILOX}enum {{ PER = {per} }};\n")
+    return _filled(kernel, engine, out, per, out.size, (low, signed(high - low)), per)
 
 
 @functools.cache

@@ -11,8 +11,17 @@ from typing import Any
 import numpy as np
 
 from tdt._kernels import always, capture_gpu, chosen, gpu_kernel
+from tdt._random._mersenne import WIDE_RANGE
 
 _WORDS = (gpu_kernel("random_gpu:words", always),)
+# By the way of drawing: the dtypes of its kernel, and the kernel.
+FLOATS = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
+_FILLED = {
+    "uniform": (FLOATS, (gpu_kernel("random_gpu:uniform", always),)),
+    "normal": (FLOATS, (gpu_kernel("random_gpu:normal", always),)),
+    "integers": (frozenset((np.dtype(np.int64),)), (gpu_kernel("random_gpu:integers", always),)),
+}
+_FILLED["pairs"] = _FILLED["normal"]
 
 MASK = 0xFFFFFFFF
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -60,6 +69,14 @@ class Philox:
         offset = self.offset
         self.offset += -(-n // 4)
         return self.initial_seed, offset, None
+
+    def filled(self, shape: tuple[int, ...], dtype: np.dtype, how: str, numbers: tuple) -> Any:
+        """A new array of numbers that a kernel draws; None where none does."""
+        dtypes, kernels = _FILLED[how]
+        fast = chosen(kernels, self.xp) if dtype in dtypes else None
+        if how == "integers":
+            numbers = *numbers, numbers[1] - numbers[0] >= WIDE_RANGE
+        return fast and fast(self, shape, dtype, *numbers)
 
     def raw(self, n: int) -> Any:
         """The next `n` 32-bit words, in uint64. A draw begins a new block of four."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from operator import itemgetter
+from operator import getitem, itemgetter
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ from tdt.autograd._op_table import OPS
 from tdt.autograd._plan import NUMBER, Plan, plan_for, ranks_of
 from tdt.autograd._record import FINISH, GATHER, edges_of, record_call, repeated
 from tdt.autograd._views import NOWHERE, edge_of, follow, may_require_grad
-from tdt.autograd._wrap import WRAPPER, link_view, view_on_gpu, views, wrap_results
+from tdt.autograd._wrap import WRAPPER, link_view, view_on_gpu, views, views_on_gpu, wrap_results
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
@@ -115,7 +115,7 @@ def view_of(op: Op, x: Any, attributes: dict, how: Callable[[Any, Any], Any], ar
     except AttributeError:
         return apply(op, (x,), attributes)
     if a.__class__ is not ndarray or record is None:
-        return _view_elsewhere(op, x, attributes, record)
+        return _view_elsewhere(op, x, attributes, how, argument, record)
     edge = (x._edge if x._view is None else edge_of(x)) if record else None
     plan: Any = None
     if edge is not None and ((plan := op.plans.get(a.dtype)) is None or not plan.direct):
@@ -140,26 +140,26 @@ def view_of(op: Op, x: Any, attributes: dict, how: Callable[[Any, Any], Any], ar
     return out if edge is None else FINISH["result"](op, plan, (x,), (a,), attributes, out, None, None)
 
 
-def _view_elsewhere(op: Op, x: Tensor, attributes: dict, record: bool | None) -> Any:
+def _view_elsewhere(op: Op, x: Tensor, attributes: dict, how: Any, argument: Any, record: bool | None) -> Any:
     """`view_of` for other arrays than NumPy's: without `apply` on the only GPU."""
-    a = x._a
+    a: Any = x._a
+    gpu: Any = _backend.GpuArray
     plan = op.plans.get(a.dtype)
-    if (
-        record is None or plan is None or plan.low is not None or op.kernels
-        or a.__class__ is not _backend.GpuArray or not may_repeat() or _backend.several_gpus()
-    ):  # fmt: skip
+    if record is None or plan is None or plan.low is not None or op.kernels or a.__class__ is not gpu:
+        return apply(op, (x,), attributes)
+    if not may_repeat() or _backend.several_gpus():
         return apply(op, (x,), attributes)
     edge = (x._edge if x._view is None else edge_of(x)) if record else None
-    result = op.forward(_backend.gpu(), a, **attributes)
+    out: Any
     if op.multi_view:
-        outs = tuple([view_on_gpu(op, x, each, attributes, k, record) for k, each in enumerate(result)])
+        out = views_on_gpu(op, x, attributes, record)
     else:
-        outs = (view_on_gpu(op, x, result, attributes, None, record),)
+        result = a[argument] if how is getitem else op.forward(_backend.gpu(), a, **attributes)
+        out = view_on_gpu(op, x, result, attributes, record)
     if edge is not None:
-        edges = ((x, 0) if edge is LEAF else None if edge is NOWHERE else edge,)
-        call = call_of(op, (x,), attributes)[0]
-        record_call(op, plan, 1, edges, (x,), (a,), attributes, outs, call=call)
-    return outs if op.multi_view else outs[0]
+        edges, outs = ((x, 0) if edge is LEAF else None if edge is NOWHERE else edge,), out if op.multi_view else (out,)
+        record_call(op, plan, 1, edges, (x,), (a,), attributes, outs, call=call_of(op, (x,), attributes)[0])
+    return out
 
 
 def binary(op: Op, x: Any, y: Any) -> Any:  # noqa: C901  (helper calls cost time)

@@ -247,6 +247,7 @@ def _direct_target(op: Op, x: Tensor, rest: tuple) -> Any:
     a = x._a
     if not op.writes_out or a.__class__ is SparseCOO or (op.to_float and a.dtype.kind in "biu"):
         return None
+    of_any_type = op.promote == () and a.__class__ is _backend.GpuArray  # of masks, and of what is converted
     if op.repeats and _backend.overlaps_itself(a):
         return a
     if not op.broadcasts:
@@ -255,7 +256,7 @@ def _direct_target(op: Op, x: Tensor, rest: tuple) -> Any:
     for t in rest:
         if isinstance(t, Tensor):
             b = t._a
-            if type(b) is not type(a) or b.dtype != a.dtype or (b.ndim and b.shape != a.shape):
+            if type(b) is not type(a) or (b.dtype != a.dtype and not of_any_type) or (b.ndim and b.shape != a.shape):
                 return None
             same = a.strides == b.strides and _backend.byte_bounds(a) == _backend.byte_bounds(b)
             if b.shape == a.shape and not same and _backend.may_overlap(a, b):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tdt import _backend, _kernels
+from tdt._core.calls import TENSOR_TYPES
 from tdt._core.dtype import ALL_DTYPES, FLOAT, FLOAT8
 from tdt._core.mode import state, uncast_record
 from tdt._core.tensor import LEAF, Storage, Tensor, View, alias, wrap, wrap_new
@@ -177,9 +178,16 @@ def record_repeated(
     else:
         outs = (alias(results[0], None), *results[1:])
     if record and op.rules:
-        edges, mask, nowhere = edges_of(operands)
-        if mask:
-            record_call(op, call.plan, mask, edges, operands, arrays, call.attributes, outs, nowhere, aux, call, whole)
+        for x in operands:
+            kind = x.__class__
+            if kind in TENSOR_TYPES and (x._edge is not None or x._view is not None):
+                edges, mask, nowhere = edges_of(operands)
+                if mask:
+                    attributes = call.attributes
+                    record_call(
+                        op, call.plan, mask, edges, operands, arrays, attributes, outs, nowhere, aux, call, whole
+                    )
+                break
     elif not record and state.inference:
         for out in outs if whole else outs[:1]:
             out._st.inference = True

@@ -49,30 +49,66 @@ def wrap_view(x: Tensor, array: Any, step: tuple, creation_meta: str | None) -> 
     a, base = x._a, array.base
     if not a.size or (base is not a and array is not a and (base is None or base is not a.base)):
         return None
+    return _wrapped(x, array, step, creation_meta)
+
+
+def _wrapped(x: Tensor, array: Any, step: tuple, creation_meta: str | None) -> Tensor:
+    """`wrap_view` of what is known to be a view, and not empty."""
     t = _new(Tensor)
     t._a = array
     t._edge = t._grad = None
     st = t._st = x._st
     source = x._view
     if source is None:
-        t._view = View(x, None, step, st.version, creation_meta or "", a)
+        t._view = View(x, None, step, st.version, creation_meta or "", x._a)
     else:
         inherited = source.creation_meta if creation_meta is None else creation_meta
         t._view = View(source.base, source, step, st.version, inherited, source.base_array)
     return t
 
 
-WRAPPER = _kernels.Found(lambda key: _kernels.view_wrapper(Tensor, View) or wrap_view, wrap_view)
+WRAPPER = _kernels.Found(lambda key: _kernels.view_wrapper(Tensor, View, ndarray) or wrap_view, wrap_view)
+# Of "view": the same for CuPy's arrays that are known to be views, and not empty.
+GPU_WRAPPER = _kernels.Found(lambda key: _kernels.view_wrapper(Tensor, View, _backend.GpuArray) or _wrapped, _wrapped)
 
 
-def view_on_gpu(op: Op, x: Tensor, array: Any, attributes: dict, k: int | None, record: bool | None) -> Tensor:
-    """The tensor around a view that `op` gives of x. k: its place among several; record: see `state.fast_record`."""
-    meta = "inference" if record is INFERENCE else "" if record else "no_grad"
-    out = wrap_view(x, array, (op, attributes, k), meta or ("multi" if op.multi_view else None))
+def view_on_gpu(op: Op, x: Tensor, array: Any, attributes: dict, record: bool | None) -> Tensor:
+    """The tensor around a view that `op` gives of x, or around a copy. record: see `state.fast_record`."""
+    wrap = GPU_WRAPPER["view"] if op.view is True and array.size else wrap_view
+    out = wrap(x, array, (op, attributes, None), None if record else "inference" if record is INFERENCE else "no_grad")
     if out is None:
         out = alias(array, None)
-        link_view(op, x, out, attributes, k)
+        link_view(op, x, out, attributes)
     return out
+
+
+MOST_PLACES = 2000  # ways to divide arrays that are remembered
+_places: dict[
+    tuple, list[tuple]
+] = {}  # by op, attributes and how an array lies: shape, strides and offset of each view
+
+
+def views_on_gpu(op: Op, x: Tensor, attributes: dict, record: bool | None) -> tuple[Tensor, ...]:
+    """The tensors around several views that `op` gives of x, on the only GPU."""
+    a: Any = x._a
+    dtype, data = a.dtype, a.data
+    places = _places.get(key := (op, dtype, a.shape, a.strides, *attributes.values()))
+    if places is None:
+        arrays = op.forward(_backend.gpu(), a, **attributes)
+        if not arrays or not all(each.size for each in arrays):
+            return wrap_results(op, arrays, (x,), attributes)
+        if len(_places) >= MOST_PLACES:
+            _places.clear()
+        places = _places[key] = [(each.shape, each.strides, each.data.ptr - data.ptr) for each in arrays]
+    kind: Any = _backend.GpuArray
+    new = super(kind, kind).__new__
+    meta = "inference" if record is INFERENCE else "multi" if record else "no_grad"
+    wrap, outs = GPU_WRAPPER["view"], []
+    for k, (shape, strides, offset) in enumerate(places):
+        array = new(kind)  # as a part of `a` in half the time
+        array._init(shape, dtype, data + offset, strides)
+        outs.append(wrap(x, array, (op, attributes, k), meta))
+    return tuple(outs)
 
 
 def link_view(op: Op, x: Tensor, t: Tensor, attributes: dict, k: int | None = None) -> None:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
+from tdt._backend.waiting import repeatable
 from tdt._core.dtype import FLOATING, FLOATING_AND_COMPLEX
 from tdt._core.tensor import Tensor
 from tdt._kernels import from_formula, prepares
+from tdt._kernels.programs_gpu import MEMORY
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._activations import factor, run
 from tdt._ops.elementwise._front import special_functions, tensor_argument
@@ -165,6 +169,7 @@ _gate_gradient = from_formula(
 
 
 @op(dtypes=FLOATING)
+@repeatable
 def _glu(xp, x, *, dim):
     return _gated(xp, *_halves(x, dim))
 
@@ -185,8 +190,9 @@ def _(g, x, dim):
 
 
 @_glu.fast_vjp("x")
+@repeatable
 def _(xp, g, x, dim):
-    (value, gate), grad = _halves(x, dim), xp.empty_like(x)
+    (value, gate), grad = _halves(x, dim), xp.empty_like(x) if xp is np else MEMORY.empty_like(x)
     by_value, by_gate = _halves(grad, dim)
     _gated(xp, g, gate, out=by_value)
     _gate_gradient(xp, by_value, value, gate, out=by_gate)

@@ -471,9 +471,17 @@ def _fill_name(node: Any) -> str:
     return f"FillBackward{2 if node.backward_plan.numbers >> 1 & 1 else 3}"
 
 
+_FILLED = (_kernels.gpu_kernel("move_gpu:filled", _kernels.gpu_words),)
+
+
 @op(promote=(), computes=False, repeats=True, float8=FLOAT8S, node=_fill_name)
+@repeatable
 def _fill(xp: ModuleType, x: Any, value: Any, *, out: Any = None) -> Any:
     value = fitting(xp, value, x.dtype)
+    if xp is not np:
+        if out is not None and isinstance(value, np.generic) and (fast := _kernels.chosen(_FILLED, xp, out)):
+            return fast(out, value)
+        refuse_program()
     out = xp.empty(x.shape, x.dtype) if out is None else out
     if xp is np and x.dtype == _dtype.bfloat16.np:
         _kernels.fill(out, value)

@@ -131,7 +131,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         value = astype(
             np.asarray(value, np.float64), x._a.dtype
         ).item()  # too large a number becomes what rounding gives
-    viewed, indices = (x, None) if _names_all(x, key) else parse(x, key)
+    viewed, indices = _target(x, key)
     if indices is None:
         if isinstance(value, Tensor):
             if value._a.ndim:
@@ -146,6 +146,13 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     elif value._a.size == 1 and (value.dtype is not x.dtype or value._st is x._st) and _is_one_mask(x, key):
         value = value.to(x.dtype, copy=True)  # as masked_fill, it converts, and takes one of x's elements
     index_put_(viewed, indices, value)
+
+
+def _target(x: Tensor, key: Any) -> tuple[Tensor, list[Tensor | None] | None]:
+    """What x[key] = v writes to, as of `parse`."""
+    if _names_all(x, key):
+        return x, None
+    return (getitem(x, key), None) if key.__class__ in (int, slice) and x._a.ndim else parse(x, key)
 
 
 def _names_all(x: Tensor, key: Any) -> bool:

@@ -8,17 +8,28 @@ from typing import Any
 
 import numpy as np
 
+from tdt import _backend
+from tdt._backend.waiting import refuse_program, repeatable
 from tdt._core.dtype import int64
 from tdt._core.mode import check_values
 from tdt._core.tensor import Tensor
+from tdt._kernels import SWITCHES, chosen, gpu_kernel, gpu_words
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.index.scatter import all_in_range
 from tdt.autograd._dispatch import unary
 from tdt.autograd._op import op
 
+_ON_GPU = (gpu_kernel("move_gpu:one_hot", gpu_words),)
+OUTSIDE = "Class values must be non-negative and smaller than num_classes ({limit}), but one is {value}"
+
 
 @op(name="one_hot", dtypes=frozenset({int64}), shape=lambda x, *, classes: (*x, classes))
+@repeatable
 def _one_hot(xp: ModuleType, x: Any, *, classes: int) -> Any:
+    if xp is not np:
+        if on_gpu := chosen(_ON_GPU, xp, x):
+            return on_gpu(x if x.flags.c_contiguous else x.copy("C"), count=classes, message=OUTSIDE)
+        refuse_program()
     out = xp.zeros((*x.shape, classes), xp.int64)
     out.reshape(-1)[xp.arange(x.size) * classes + x.reshape(-1)] = 1
     return out
@@ -45,6 +56,8 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return input.new_zeros((*input.shape, num_classes))
     a = input._a
+    if num_classes > 0 and a.__class__ is _backend.GpuArray and SWITCHES.kernels:
+        return unary(_one_hot, input, {"classes": num_classes})  # classes are checked without a wait
     if num_classes > 0 and a.__class__ is np.ndarray:
         check_values(partial(_check_classes, num_classes), a)
         return unary(_one_hot, input, {"classes": num_classes})

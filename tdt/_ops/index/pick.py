@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tdt import _kernels
+from tdt import _backend, _kernels
 from tdt._backend.scatter import add_at
+from tdt._backend.waiting import refuse_program, repeatable
 from tdt._core import dtype as _dtype
 from tdt._core.aliases import Number
 from tdt._core.calls import front
@@ -48,10 +49,19 @@ def _check_range(index: Any, n: int, error: type[Exception] = IndexError) -> Non
         raise error(f"index out of range in self: indices lie in {found}, but the dimension has size {n}")
 
 
+_ROWS = (_kernels.gpu_kernel("embedding_gpu:embedding", _kernels.gpu_table),)
+OUTSIDE = "index out of range in self: an index is {value}, but the dimension has size {limit}"
+
+
 @op(promote=(), broadcasts=False, computes=False, float8=FLOAT8S)
+@repeatable
 def _index_select(xp: ModuleType, x: Any, index: Any, *, dim: int) -> Any:
     n = x.shape[dim] if x.ndim else 1
     index = index.reshape(-1)
+    if xp is not np:
+        if not dim and x.ndim and (rows := _kernels.chosen(_ROWS, xp, x, index)):
+            return rows(x, index, message=OUTSIDE)
+        refuse_program()
     if not dim and (fast := _kernels.entries(x, index) if xp is np else None) is not None:
         return fast
     few = dim < x.ndim - 1 and x.size < _kernels.LARGE_MOVE and index.size <= n  # NumPy copies whole entries as fast
@@ -497,8 +507,10 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
     if dim is not None:
         check_places(input, indices)
     n = input.numel() if dim is None else input.shape[wrap_dim(dim, input.ndim)] if input.ndim else 1
-    values_read("take_along_dim()")
-    if indices._a.size and indices._a.min() < 0:
+    on_gpu = indices._a.__class__ is _backend.GpuArray  # for which a read would wait
+    if not on_gpu:
+        values_read("take_along_dim()")
+    if indices._a.size and (on_gpu or indices._a.min() < 0):
         indices = indices + n * (indices < 0)
     if dim is None:
         return gather(input.reshape(-1), 0, indices.reshape(-1), out=out)

@@ -10,6 +10,7 @@ import numpy as np
 
 from tdt import _backend, _kernels
 from tdt._backend.scatter import accumulate, add_at, combine_at
+from tdt._backend.waiting import refuse_program, repeatable
 from tdt._core import dtype as _dtype
 from tdt._core.aliases import Number
 from tdt._core.dtype import ALL, NUMBERS, REAL, check_category
@@ -68,8 +69,16 @@ def in_range(index: Any, n: int, dim: int) -> None:
         raise RuntimeError(f"index {bad} is out of bounds for dimension {dim} with size {n}")
 
 
+_GATHERED = (_kernels.gpu_kernel("move_gpu:gather", _kernels.gpu_gathered),)
+
+
 @op(promote=(), broadcasts=False, computes=False, packed=True)
+@repeatable
 def _gather(xp: ModuleType, x: Any, index: Any, *, dim: int) -> Any:
+    if xp is not np:
+        if gathered := _kernels.chosen(_GATHERED, xp, x, index):
+            return gathered(x, index, dim=dim)
+        refuse_program()
     if not x.ndim or not index.ndim:
         in_range(index, x.shape[0] if x.ndim else 1, dim)
         return x.reshape(-1)[index]

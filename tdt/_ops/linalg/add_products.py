@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tdt import _kernels
+from tdt import _backend, _kernels
+from tdt._backend.waiting import refuse_program, repeatable
 from tdt._core import dtype as _dtype
 from tdt._core.calls import as_numbers, front
 from tdt._core.dtype import FLOAT, FLOATING, SCALAR_NAMES
@@ -39,6 +40,7 @@ RANKS = {"addmm": (2, 2), "addmv": (2, 1), "addr": (1, 1), "addbmm": (3, 3), "ba
 
 @op(name="addmm", dtypes=FLOATING, promote=(), broadcasts=False, shape=lambda x, a, b, **how: _matmul_shape(a, b),
     flops=lambda x, a, b, **how: _matmul_flops(a, b), autocast="lower")  # fmt: skip
+@repeatable
 def _addmm(xp: ModuleType, x: Any, a: Any, b: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """beta · x + alpha · (a @ b) for matrices, stacks of them, or a matrix and a vector; x is broadcast to the product."""
     bias = x if beta == 1 == alpha and x.shape == b.shape[-1:] and b.ndim > 1 else None
@@ -47,12 +49,19 @@ def _addmm(xp: ModuleType, x: Any, a: Any, b: Any, *, beta: float = 1, alpha: fl
         y = _kernels.product(xp, a, b, bias)
     if bias is not None:
         return y
+    if xp is not np:
+        return _weighted(xp, y, x, alpha=alpha, beta=beta) if beta else _scaled(y, alpha)
     if alpha != 1:
         y *= alpha
     if beta == 0:  # nan and inf in x are ignored
         return y
     y += x if beta == 1 else x * beta
     return y
+
+
+_weighted = _kernels.from_formula(
+    "weighted_sum", lambda xp, y, x, *, alpha, beta: y * alpha + x * beta, 2, ("alpha", "beta")
+)[0]
 
 
 def _outer(xp: ModuleType, x: Any, a: Any, b: Any, *, beta: float, alpha: float) -> Any:
@@ -66,11 +75,14 @@ def _outer(xp: ModuleType, x: Any, a: Any, b: Any, *, beta: float, alpha: float)
 
 
 def _scaled(g: Any, factor: float) -> Any:
-    return g if factor == 1 else g * factor
+    if factor == 1:
+        return g
+    refuse_program()
+    return g * factor
 
 
 _addmm.vjp("x")(lambda g, x_shape, beta: sum_to(_scaled(g, beta), x_shape))
-_addmm.fast_vjp("x")(lambda g, x_shape, beta: sum_to(_scaled(g, beta), x_shape))
+_addmm.fast_vjp("x")(repeatable(lambda g, x_shape, beta: sum_to(_scaled(g, beta), x_shape)))
 
 
 @_addmm.vjp("a")
@@ -80,6 +92,7 @@ def _(g: Tensor, b: Tensor, alpha: float) -> Tensor:
 
 
 @_addmm.fast_vjp("a")
+@repeatable
 def _(xp: ModuleType, g: Any, b: Any, alpha: float) -> Any:
     g = _scaled(g, alpha)
     return g[..., None] * b if b.ndim == 1 else _kernels.product(xp, g, b.swapaxes(-1, -2))
@@ -91,6 +104,7 @@ def _(g: Tensor, a: Tensor, alpha: float) -> Tensor:
 
 
 @_addmm.fast_vjp("b")
+@repeatable
 def _(xp: ModuleType, g: Any, a: Any, alpha: float) -> Any:
     return _kernels.product(xp, a.swapaxes(-1, -2), _scaled(g, alpha))
 
@@ -170,7 +184,8 @@ def _short(name: str, input: Tensor, a: Tensor, b: Tensor, beta: float, alpha: f
     in_order = (
         name in ONE_OP or input.ndim < 2 or input._a.flags.c_contiguous
     )  # else addr's result has the input's layout
-    if in_order and unrecorded(input) and unrecorded(a) and unrecorded(b):
+    on_cpu = input._a.__class__ is np.ndarray
+    if on_cpu and in_order and unrecorded(input) and unrecorded(a) and unrecorded(b):
         return wrap_new(SHORT[name](np, input._a, a._a, b._a, beta=beta, alpha=alpha))
     if name not in ONE_OP:
         return None
@@ -195,8 +210,11 @@ def _factor_times(beta: Any, x: Tensor) -> Tensor | None:
 
 
 def _plain(ranks: tuple[int, int], x: Any, a: Any, b: Any, beta: Any, alpha: Any) -> bool:
-    """Whether all are NumPy's arrays of one real type, of shapes that fit, and numbers."""
-    if not (x.__class__ is a.__class__ is b.__class__ is np.ndarray and x.dtype is a.dtype is b.dtype):
+    """Whether all are arrays of one real type on the CPU or a GPU, of shapes that fit, and numbers."""
+    kind: Any = x.__class__
+    if not (
+        kind is a.__class__ is b.__class__ and kind in (np.ndarray, _backend.GpuArray) and x.dtype is a.dtype is b.dtype
+    ):
         return False
     if x.dtype.char not in "fd" or alpha.__class__ not in NUMBER_TYPES or beta.__class__ not in NUMBER_TYPES:
         return False

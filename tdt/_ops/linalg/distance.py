@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _kernels
+from tdt._backend.waiting import repeatable
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT, FLOATING, SCALAR_NAMES, float32, float64, promote_types
@@ -101,13 +102,22 @@ def _float_vectors(arrays: Sequence[Any], attributes: dict) -> bool:
 
 @op(name="cosine_similarity", dtypes=FLOATING, aux=("x_norm", "y_norm"), node="SumBackward1", shape=_without,
     recomputed=True, kernels=(kernel("cosine_cpu:cosine", _float_vectors),))  # fmt: skip
+@repeatable
 def _cosine(xp: ModuleType, x: Any, y: Any, *, dim: int, eps: float) -> Any:
     """The sum of the products of x and y over their norms, which count as `eps` where they are smaller."""
     norms = [xp.asarray(_vector_norm.forward(xp, v, ord=2.0, dim=(dim,), keepdim=True)) for v in (x, y)]
+    if xp is not np:
+        products = xp.asarray(_unit_product(xp, x, y, *norms, eps=eps))
+        return _kernels.total(products, dim), *[norm.squeeze(dim) for norm in norms]
     units = [v / _at_least(xp, norm, eps) for v, norm in zip((x, y), norms, strict=True)]
     return _kernels.total(units[0] * units[1], dim), *[norm.squeeze(dim) for norm in norms]
 
 
+def _unit_product_of(xp: Any, x: Any, y: Any, x_norm: Any, y_norm: Any, *, eps: Any) -> Any:
+    return (x / xp.where(x_norm < eps, eps, x_norm)) * (y / xp.where(y_norm < eps, eps, y_norm))
+
+
+_unit_product: Any = _kernels.from_formula("unit_product", _unit_product_of, 4, ("eps",))[0]
 _SLOPES = (kernel("cosine_cpu:cosine_vjp", _float_vectors),)
 
 

@@ -19,6 +19,7 @@ from tdt._ops._common import Dims, keep, store_into, wrap_dims
 from tdt._ops.linalg._matrices import check_float
 from tdt._ops.linalg.decompositions import svdvals
 from tdt._ops.reduce.reductions import float_fold, fold_path
+from tdt.autograd._fast_path import takes
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op
 from tdt.autograd._remembered import calls_by_shape
@@ -86,7 +87,12 @@ def _(xp: ModuleType, g: Any, x: Any, out: Any, ord: float, dim: tuple[int, ...]
     return rule(wrap(g), wrap(x), wrap(out), ord, dim, keepdim)._a
 
 
-@front
+def _short_norm(ord: Any = 2, dim: Any = None, keepdim: Any = False) -> tuple | None:
+    path = _short.get(ord) if ord.__class__ in (int, float) else None
+    return None if path is None else (path, dim, keepdim)
+
+
+@takes(_short_norm)
 def vector_norm(
     input: Tensor,
     ord: float = 2,
@@ -111,9 +117,6 @@ def vector_norm(
     tensor(5.)
     """
     if dtype is None:
-        short = _short.get(ord) if out is None and ord.__class__ in (int, float) else None
-        if short is not None and (fast := short(input, dim, keepdim)) is not None:
-            return fast
         check_float("linalg.vector_norm", input)
     if dtype is not None and (dtype.is_complex != input.is_complex() and input.dtype.category >= FLOAT):
         raise RuntimeError(
@@ -130,7 +133,7 @@ def vector_norm(
 
 
 @method()
-@front
+@takes(lambda p="fro", dim=None, keepdim=False: _short_norm(2 if p == "fro" else p, dim, keepdim))
 def norm(
     input: Tensor,
     p: float | Literal["fro", "nuc"] | None = "fro",
@@ -153,10 +156,6 @@ def norm(
     >>> tdt.norm(tdt.tensor([3.0, 4.0]))
     tensor(5.)
     """
-    if dtype is None and out is None and (p == 2 or p == "fro"):
-        fast = _short[2](input, dim, keepdim)
-        if fast is not None:
-            return fast
     if p == "nuc":
         rows_and_columns = (-2, -1) if dim is None else dim
         input = input if dtype is None else input.to(dtype)

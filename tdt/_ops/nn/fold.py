@@ -5,17 +5,22 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
+from tdt._backend.waiting import refuse_program, repeatable
 from tdt._backend.windows import output_sizes
 from tdt._core.dtype import BOOL, COMPLEX, FLOAT
 from tdt._core.tensor import Tensor
-from tdt._kernels import added_cells, chosen, kernel, some_cells
+from tdt._kernels import added_cells, chosen, gpu_kernel, gpu_view, kernel, some_cells
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.nn._windows import bordered, inner, offsets, reached, windows
+from tdt._ops.nn.pad import pad_constant
 from tdt.autograd._op import op
 from tdt.autograd._remembered import calls_by_shape
 
 _DTYPES = frozenset((BOOL, FLOAT, COMPLEX))
 Pair = int | tuple[int, int]
+_COPIED = (gpu_kernel("move_gpu:copied_view", gpu_view),)
 _UNFOLD, _FOLD = (kernel("unfold_cpu:unfold", some_cells),), (kernel("unfold_cpu:fold", added_cells),)
 
 
@@ -24,15 +29,25 @@ def _columns(x: tuple, *, kernel: tuple, **how: Any) -> tuple:
 
 
 @op(dtypes=_DTYPES, computes=False, shape=_columns)
+@repeatable
 def _im2col(xp, x, *, kernel, stride, padding, dilation):
     out = output_sizes(x.shape[2:], kernel, stride, padding, dilation)
     shape = _columns(x.shape, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
     if fast := chosen(_UNFOLD, xp, x, cells=math.prod(shape)):
         how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
         return fast(x, out, **how).reshape(shape)
-    cells = windows(xp, bordered(xp, x, padding, False), kernel, stride, dilation, out)  # (N, C, *out, *kernel)
-    columns = xp.empty((*x.shape[:2], *kernel, *out), x.dtype)
-    columns[...] = cells.transpose(0, 1, 4, 5, 2, 3)
+    if xp is not np and any(padding):
+        border = (0, 0, *padding)
+        padded = pad_constant.forward(xp, x, before=border, after=border, value=0)
+    else:
+        padded = bordered(xp, x, padding, False)
+    cells = windows(xp, padded, kernel, stride, dilation, out).transpose(0, 1, 4, 5, 2, 3)  # (N, C, *kernel, *out)
+    if xp is not np:
+        if copy := chosen(_COPIED, xp, padded, cells):
+            return copy(padded, cells).reshape(shape)
+        refuse_program()
+    columns = xp.empty(cells.shape, x.dtype)
+    columns[...] = cells
     return columns.reshape(shape)
 
 
@@ -65,6 +80,7 @@ def _(xp, g, x_shape, kernel, stride, padding, dilation):
 
 
 @_col2im.fast_vjp("x")
+@repeatable
 def _(xp, g, kernel, stride, padding, dilation):
     return _im2col.forward(xp, g, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
+from tdt._backend.waiting import refuse_program, repeatable
 from tdt._core.dtype import FLOAT, uint8
-from tdt._kernels import chosen, kernel, large_axis, large_pixels, lazy, prepares, small_axis
+from tdt._kernels import chosen, gpu_kernel, gpu_resampled, kernel, large_axis, large_pixels, lazy, prepares, small_axis
 from tdt._ops.nn._resampling import Axis, Taps, taps
 from tdt.autograd._op import op
 
@@ -20,10 +21,15 @@ def _shape(x: tuple, *, axes: tuple[Axis | None, ...]) -> tuple:
 
 
 _PIXELS = (kernel("resample_cpu:resample_pixels", large_pixels),)
-_AXIS = (kernel("resample_cpu:resample", large_axis), kernel("resample_cpu:resample_few", small_axis))
+_AXIS = (
+    kernel("resample_cpu:resample", large_axis),
+    kernel("resample_cpu:resample_few", small_axis),
+    gpu_kernel("resample_gpu:resample", gpu_resampled),
+)
 
 
 @op(dtypes=frozenset((FLOAT, uint8)), shape=_shape)
+@repeatable
 def resample(xp, x, *, axes):
     """(N, C, *) with each spatial axis resampled by its entry of `axes`, unless it is None; in the memory order of x."""
     last = output_is_channels_last(x)
@@ -81,6 +87,7 @@ def _(x, *, axes, recorded):
 def along(xp: Any, x: Any, table: Taps) -> Any:
     """(A, n, B) as (A, rows of the table, B)."""
     out = None
+    refuse_program()
     for rows, index, weight in table.layers:  # the first has the most rows
         part = x.take(xp.asarray(index), axis=1)
         if weight is not None:
@@ -104,6 +111,7 @@ def _(g, axes):
 
 
 @resample.fast_vjp("x")
+@repeatable
 def _(xp, g, axes):
     return resample.forward(xp, g, axes=_turned(axes))
 

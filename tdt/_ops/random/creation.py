@@ -79,10 +79,14 @@ def _random_tensor(
                 f"dtype {SCALAR_NAMES[dtype]} does not match dtype of out parameter ({SCALAR_NAMES[out.dtype]})"
             )
         dtype, device = out.dtype, out.device
-    if out is generator is device is None and not requires_grad and state.handler is None:
+    if out is generator is None and not requires_grad and state.handler is None:
         kind = _dtype.get_default_dtype() if dtype is None else dtype
-        if (fits(kind, *numbers) if how == "integers" else kind in DRAWN) and as_device(None) is CPU:
-            return wrap_new(_drawn(shape, kind.np, how, numbers or STANDARD))
+        if fits(kind, *numbers) if how == "integers" else kind in DRAWN:
+            where = as_device(device)
+            if where is CPU:
+                return wrap_new(_drawn(shape, kind.np, how, numbers or STANDARD))
+            if where.type == "cuda" and not where.index and not _backend.several_gpus():
+                return wrap_new(FILLS[how](_random.cuda_generator(0), shape, kind.np, *(numbers or STANDARD)))
     fill = METHODS[how]
     if out is not None and out._a.shape == shape and not out.requires_grad:  # in the order of its memory
         return fill(out, *numbers, generator=generator)

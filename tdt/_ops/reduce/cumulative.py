@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend, _kernels
+from tdt._backend.waiting import refuse_program, repeatable
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front
 from tdt._core.dtype import FLOAT, FLOATING_AND_COMPLEX, NUMBERS, REAL
@@ -30,8 +31,16 @@ from tdt.autograd._op_table import OPS
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp"]
 
 
+_SUMS, _PRODUCTS = ((_kernels.gpu_kernel(f"scan_gpu:{name}", _kernels.gpu_scanned),) for name in ("cumsum", "cumprod"))
+
+
 @op(dtypes=NUMBERS, packed=True)
+@repeatable
 def _cumsum(xp: ModuleType, x: Any, *, dim: int, reverse: bool = False) -> Any:
+    if xp is not np:
+        if on_gpu := _kernels.chosen(_SUMS, xp, x):
+            return on_gpu(x, dim=dim, reverse=reverse)
+        refuse_program()
     fast = _kernels.scanned("sum", x, dim, reverse) if x.ndim else None
     if fast is not None:
         return fast
@@ -50,7 +59,7 @@ def _scan_path(record: Op, name: str, attribute: str = "") -> FastPath:
 
 _short_cumsum = _scan_path(_cumsum, "sum", "reverse")
 _cumsum.vjp("x")(lambda g, dim, reverse: _cumsum(g, dim=dim, reverse=not reverse))
-_cumsum.fast_vjp("x")(lambda xp, g, dim, reverse: _cumsum.forward(xp, g, dim=dim, reverse=not reverse))
+_cumsum.fast_vjp("x")(repeatable(lambda xp, g, dim, reverse: _cumsum.forward(xp, g, dim=dim, reverse=not reverse)))
 
 
 @method(in_place=by_copy)
@@ -79,7 +88,12 @@ def _as_sum_type(x: Tensor, dtype: Dtype | None, out: Tensor | None) -> Tensor:
 
 
 @op(dtypes=NUMBERS, packed=True)
+@repeatable
 def _cumprod(xp: ModuleType, x: Any, *, dim: int) -> Any:
+    if xp is not np:
+        if on_gpu := _kernels.chosen(_PRODUCTS, xp, x):
+            return on_gpu(x, dim=dim)
+        refuse_program()
     fast = _kernels.scanned("prod", x, dim) if x.ndim else None
     if fast is not None:
         return fast

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend, _kernels
-from tdt._backend.waiting import ends_by_formula, gives_views, repeatable
+from tdt._backend.waiting import ends_by_formula, gives_views, refuse_program, repeatable
 from tdt._core import dtype as _dtype
 from tdt._core.calls import check_call, is_empty
 from tdt._core.dtype import FLOAT, FLOATING, FLOATING_AND_COMPLEX, REAL, SCALAR_NAMES
@@ -311,11 +311,15 @@ def nanmean(
 
 
 @op(packed=True, node=by_dim("Prod"), autocast="float32")
+@repeatable
 def _prod(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False, dtype: Any = None) -> Any:
     fast = _kernels.folded("prod", x, dim, keepdim) if dtype is None else None
+    if fast is not None:
+        return fast
     if x.dtype.kind == "c" and xp is np and dtype is None:
         return _backend.complex_product(x, dim, keepdim)
-    return x.prod(dim, _accumulation_dtype(x, dtype), None, keepdim) if fast is None else fast
+    refuse_program()
+    return x.prod(dim, _accumulation_dtype(x, dtype), None, keepdim)
 
 
 _short_prod = fold_path(_prod, float_fold("prod"))
@@ -387,13 +391,15 @@ def prod(
 
 
 @op(dtypes=FLOATING_AND_COMPLEX, to_float=True, packed=True)
+@repeatable
 def _logsumexp(xp: ModuleType, x: Any, *, dim: AllDims, keepdim: bool = False) -> Any:
-    if not x.size:
-        return xp.log(_backend.total(xp.exp(x), dim, None, keepdim))
-    if x.dtype.kind == "f":
+    if x.size and x.dtype.kind == "f":
         fast = _kernels.logsumexp(x, dim, keepdim)
         if fast is not None:
             return fast
+    refuse_program()
+    if not x.size:
+        return xp.log(_backend.total(xp.exp(x), dim, None, keepdim))
     top = x.real.max(dim, None, True)
     top = xp.where(xp.isfinite(top), top, 0).astype(top.dtype)
     total = xp.log(_kernels.total(_exp_of_difference(xp, x, top), dim, None, True)) + top
@@ -409,9 +415,13 @@ def _(g: Tensor, x: Tensor, out: Tensor, dim: AllDims, keepdim: bool) -> Tensor:
 
 
 @_logsumexp.fast_vjp("x")
+@repeatable
 def _(xp: ModuleType, g: Any, x: Any, out: Any, dim: AllDims, keepdim: bool) -> Any:
     g, total = keep(g, dim, x.shape, keepdim), keep(out, dim, x.shape, keepdim)
-    return _share(xp, g, x, total) if x.dtype.kind == "f" else g * xp.exp(x - total).conj()
+    if x.dtype.kind == "f":
+        return _share(xp, g, x, total)
+    refuse_program()
+    return g * xp.exp(x - total).conj()
 
 
 _exp_of_difference = _kernels.from_formula("exp_of_difference", lambda xp, x, top: xp.exp(x - top), 2, ())[0]
@@ -461,10 +471,12 @@ def _truth_op(name: str) -> Op:
     """The op of `all` or `any`: bool, but uint8 for uint8."""
 
     @op(name=name, packed=True, float8=_dtype.FLOAT8S)
+    @repeatable
     def truth(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False) -> Any:
         fast = _kernels.folded(name, x, dim, keepdim, x.dtype if x.dtype == xp.uint8 else bool) if dim != () else None
         if fast is not None:
             return fast
+        refuse_program()
         result = getattr(x.astype(bool), name)(axis=dim, keepdims=keepdim)
         return result.astype(x.dtype) if x.dtype == xp.uint8 else result
 

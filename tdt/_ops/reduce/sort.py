@@ -26,11 +26,17 @@ from tdt.autograd._op import op
 __all__ = ["argsort", "msort", "sort", "topk"]
 
 
+_SORTED = (_kernels.gpu_kernel("order_gpu:sort", _kernels.gpu_sortable),)
+_CHOSEN = (_kernels.gpu_kernel("order_gpu:topk", _kernels.gpu_sortable),)
+
+
 def _argsort(xp: ModuleType, x: Any, dim: int, descending: bool) -> Any:
     """A stable argsort; nan is larger than everything."""
     fast = _kernels.argsorted(x, dim, descending)
     if fast is not None:
         return fast
+    if sort_on_gpu := _kernels.chosen(_SORTED, xp, x, dim=dim):
+        return sort_on_gpu(x, dim=dim, descending=descending)[1]
     if not descending:
         return xp.argsort(x, axis=dim, kind="stable")
     order = xp.argsort(
@@ -39,7 +45,7 @@ def _argsort(xp: ModuleType, x: Any, dim: int, descending: bool) -> Any:
     return xp.flip(x.shape[dim] - 1 - order, dim).copy()
 
 
-@op(dtypes=REAL, outputs=("values", "indices"), nondiff=("indices",))
+@op(dtypes=REAL, outputs=("values", "indices"), nondiff=("indices",), kernels=_SORTED)
 def _sort(xp: ModuleType, x: Any, *, dim: int, descending: bool = False, keepdim: bool = True) -> Any:
     if not x.ndim:
         return x.copy(), xp.zeros((), "int64")
@@ -123,7 +129,7 @@ def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return values if out is None else store_into(out, values, exact=True)
 
 
-@op(dtypes=REAL_NUMBERS, outputs=("values", "indices"), nondiff=("indices",))
+@op(dtypes=REAL_NUMBERS, outputs=("values", "indices"), nondiff=("indices",), kernels=_CHOSEN)
 def _topk(xp: ModuleType, x: Any, *, k: int, dim: int, largest: bool = True, keepdim: bool = True) -> Any:
     if not x.ndim:
         return x.copy(), xp.zeros((), "int64")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy import ndarray
 
 from tdt import _backend, _kernels
+from tdt._backend.waiting import refuse_program, repeatable
 from tdt._core.calls import front, integer
 from tdt._core.dtype import FLOAT8S, bfloat16, float16, float32, float64, get_default_dtype, int32, int64, uint8
 from tdt._core.methods import method
@@ -62,13 +63,21 @@ def _small_triangle(x: np.ndarray, diagonal: int, lower: bool) -> np.ndarray | N
     return None if mask is None else (x.view(mask.dtype) & mask).view(dtype)
 
 
+_TRIANGLE = (_kernels.gpu_kernel("move_gpu:triangle", _kernels.gpu_words),)
+
+
 def _triangle_op(name: str) -> Op:
     """The op of `tril` or `triu`."""
 
     @op(name=name, computes=False, packed=True, repeats=True)
+    @repeatable
     def triangle(xp: ModuleType, x: Any, *, diagonal: int = 0, out: Any = None) -> Any:
         height, width = x.shape[-2:]
         edge = diagonal if name == "tril" else diagonal - 1
+        if xp is not np:
+            if out is None and (on_gpu := _kernels.chosen(_TRIANGLE, xp, x)):
+                return on_gpu(x, edge=edge, lower=name == "tril")
+            refuse_program()
         if out is x and _kernels.triangle(x, edge, name == "tril", out) is not None:
             return out
         if out is None and xp is np and (small := _small_triangle(x, diagonal, name == "tril")) is not None:
@@ -103,7 +112,7 @@ def _triangle_op(name: str) -> Op:
         return choose
 
     triangle.vjp("x")(lambda g, diagonal: triangle(g, diagonal=diagonal))
-    triangle.fast_vjp("x")(lambda xp, g, diagonal: triangle.forward(xp, g, diagonal=diagonal))
+    triangle.fast_vjp("x")(repeatable(lambda xp, g, diagonal: triangle.forward(xp, g, diagonal=diagonal)))
     return triangle
 
 

@@ -56,7 +56,7 @@ def in_rows(parts: Sequence[Any], dim: int, contiguous: bool = False) -> Any:
     return out
 
 
-_JOIN = (_kernels.gpu_kernel("place_gpu:join", _kernels.gpu_joined),)
+JOIN = (_kernels.gpu_kernel("place_gpu:join", _kernels.gpu_joined),)
 
 
 @op(broadcasts=False, computes=False, float8=FLOAT8S, sparse_gradients=True)
@@ -66,7 +66,7 @@ def _cat(xp: ModuleType, *tensors: Any, dim: int) -> Any:
         return small
     if (fast := in_rows(tensors, dim, contiguous=True)) is not None:
         return fast
-    if xp is not np and (on_gpu := _kernels.chosen(_JOIN, xp, *tensors, dim=dim)):
+    if xp is not np and (on_gpu := _kernels.chosen(JOIN, xp, *tensors, dim=dim)):
         return on_gpu(*tensors, dim=dim)
     try:
         result = xp.concatenate(tensors, dim)

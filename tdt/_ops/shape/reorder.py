@@ -12,6 +12,7 @@ import numpy as np
 
 from tdt import _kernels
 from tdt._backend.layout import empty_in_order, in_order
+from tdt._backend.waiting import refuse_program, repeatable
 from tdt._core.aliases import Dims
 from tdt._core.calls import as_shape, front, is_empty
 from tdt._core.dtype import FLOAT8S
@@ -19,7 +20,7 @@ from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._kernels._conditions import LARGE_FOLD
 from tdt._ops._common import is_int, wrap_dim
-from tdt._ops.shape.join import in_rows
+from tdt._ops.shape.join import JOIN, in_rows
 from tdt.autograd._dispatch import unary
 from tdt.autograd._op import op
 from tdt.autograd._remembered import calls_by_shape
@@ -27,9 +28,17 @@ from tdt.autograd._remembered import calls_by_shape
 __all__ = ["flip", "fliplr", "flipud", "roll", "rot90"]
 
 
+_COPIED = (_kernels.gpu_kernel("move_gpu:copied_view", _kernels.gpu_view),)
+
+
 @op(computes=False)
+@repeatable
 def _flip(xp: ModuleType, x: Any, *, dims: tuple[int, ...]) -> Any:
     flipped = x[_backwards(dims, x.ndim)]
+    if xp is not np:
+        if x.flags.c_contiguous and (copy := _kernels.chosen(_COPIED, xp, x, flipped)):
+            return copy(x, flipped)
+        refuse_program()
     if x.flags.c_contiguous and (rows := _kernels.copied_rows(flipped)) is not None:
         return rows
     if x.size < LARGE_FOLD:
@@ -47,7 +56,7 @@ def _backwards(dims: tuple[int, ...], ndim: int) -> tuple[slice, ...]:
 
 
 _flip.vjp("x")(lambda g, dims: _flip(g, dims=dims))
-_flip.fast_vjp("x")(lambda xp, g, dims: _flip.forward(xp, g, dims=dims))
+_flip.fast_vjp("x")(repeatable(lambda xp, g, dims: _flip.forward(xp, g, dims=dims)))
 
 
 @front
@@ -114,6 +123,7 @@ def flipud(input: Tensor) -> Tensor:
 
 
 @op(computes=False, packed=True, float8=FLOAT8S)
+@repeatable
 def _roll(xp: ModuleType, x: Any, *, shifts: tuple[int, ...], dims: tuple[int, ...] | None) -> Any:
     if dims is None:
         return _rolled(xp, x.reshape(-1), shifts[0], 0).reshape(x.shape)
@@ -126,16 +136,22 @@ def _rolled(xp: ModuleType, x: Any, shift: int, d: int) -> Any:
     """A copy of `x` with the entries shifted along dimension d."""
     start = -shift % x.shape[d] if x.shape[d] else 0
     if not start:
-        return x.copy()
+        return _kernels.contiguous_copy(x)
     before = (slice(None),) * d
     parts = x[(*before, slice(start, None))], x[(*before, slice(None, start))]
     if xp is np and (small := _kernels.join_arrays(parts, d, False)) is not None:
         return small
+    if xp is not np:
+        if join := _kernels.chosen(JOIN, xp, *parts, dim=d):
+            return join(*parts, dim=d)
+        refuse_program()
     return xp.concatenate(parts, d) if (fast := in_rows(parts, d)) is None else fast
 
 
 _roll.vjp("x")(lambda g, shifts, dims: _roll(g, shifts=tuple([-s for s in shifts]), dims=dims))
-_roll.fast_vjp("x")(lambda xp, g, shifts, dims: _roll.forward(xp, g, shifts=[-s for s in shifts], dims=dims))
+_roll.fast_vjp("x")(
+    repeatable(lambda xp, g, shifts, dims: _roll.forward(xp, g, shifts=[-s for s in shifts], dims=dims))
+)
 
 
 @method()

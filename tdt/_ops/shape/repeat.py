@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tdt import _backend, _kernels
+from tdt._backend.waiting import refuse_program, repeatable
 from tdt._core import dtype as _dtype
 from tdt._core.calls import as_shape, front
 from tdt._core.dtype import FLOAT8S
@@ -23,9 +24,19 @@ from tdt.autograd._op import op
 __all__ = ["meshgrid", "repeat_interleave", "tile"]
 
 
+_COPIED = (_kernels.gpu_kernel("move_gpu:copied_view", _kernels.gpu_view),)
+
+
 @op(computes=False, float8=FLOAT8S)
+@repeatable
 def _repeat(xp: ModuleType, x: Any, *, times: tuple[int, ...]) -> Any:
     sizes = (1,) * (len(times) - x.ndim) + x.shape
+    if xp is not np:
+        if x.flags.c_contiguous:
+            view = xp.broadcast_to(x.reshape([n for size in sizes for n in (1, size)]), _pairs(x.shape, times))
+            if copy := _kernels.chosen(_COPIED, xp, x, view):
+                return copy(x, view).reshape([k * size for k, size in zip(times, sizes, strict=True)])
+        refuse_program()
     out = xp.empty([k * size for k, size in zip(times, sizes, strict=True)], x.dtype)
     parts = out.reshape([n for pair in zip(times, sizes, strict=True) for n in pair])
     parts[...] = x.reshape([n for size in sizes for n in (1, size)])
@@ -38,6 +49,7 @@ def _(g: Tensor, x_shape: tuple[int, ...], times: tuple[int, ...]) -> Tensor:
 
 
 @_repeat.fast_vjp("x")
+@repeatable
 def _(xp: ModuleType, g: Any, x_shape: tuple[int, ...], times: tuple[int, ...]) -> Any:
     several = tuple([2 * d for d, k in enumerate(times) if k != 1])
     pairs = g.reshape(_pairs(x_shape, times))
@@ -93,7 +105,14 @@ def tile(input: Tensor, dims: Sequence[int]) -> Tensor:
 
 
 @op(computes=False, float8=FLOAT8S, node="ViewBackward0")
+@repeatable
 def _repeat_each(xp: ModuleType, x: Any, *, dim: int, times: int) -> Any:
+    if xp is not np:
+        shape = (*x.shape[: dim + 1], times, *x.shape[dim + 1 :])
+        view = xp.broadcast_to(xp.expand_dims(x, dim + 1), shape)
+        if copy := _kernels.chosen(_COPIED, xp, x, view):
+            return copy(x, view).reshape(*shape[:dim], shape[dim] * times, *shape[dim + 2 :])
+        refuse_program()
     return xp.repeat(x, times, axis=dim)
 
 
@@ -103,6 +122,7 @@ def _(g: Tensor, x_shape: tuple[int, ...], dim: int, times: int) -> Tensor:
 
 
 @_repeat_each.fast_vjp("x")
+@repeatable
 def _(xp: ModuleType, g: Any, x_shape: tuple[int, ...], dim: int, times: int) -> Any:
     return _kernels.total(g.reshape(*x_shape[: dim + 1], times, *x_shape[dim + 1 :]), (dim + 1,), None, False)
 

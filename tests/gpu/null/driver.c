@@ -28,6 +28,9 @@ int null_tell(int kind, const char* function, const void* stream, size_t bytes) 
     return null_call ? null_call(kind, function, stream, bytes) : 0;
 }
 
+// Takes the place of each of wheel.py's functions while time is measured (`silent`).
+size_t null_nothing(void) { return 0; }
+
 #define CALL(kind, stream, bytes) \
     do { \
         const int error = null_tell(kind, __func__, stream, bytes); \

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from tdt._backend.waiting import repeatable
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.dtype import FLOATING
 from tdt._core.tensor import Tensor
@@ -16,6 +19,7 @@ from tdt._ops.nn.loss.elements import (
     prepared_slope,
     reduced_loss,
     reduced_pair_shape,
+    share_of,
 )
 from tdt.autograd._autocast import autocast
 from tdt.autograd._node_names import node_name
@@ -47,7 +51,16 @@ _huber = from_formula("huber_loss", _loss, 2, ("delta",))[0]
 _huber_gradient = from_formula("huber_loss_gradient", _slope_times, 3, ("delta",))[0]
 
 
+_huber_gradient_of_mean: Any = from_formula(
+    "huber_loss_gradient_of_mean",
+    lambda xp, g, x, y, *, delta, count: _slope_times(xp, g / count, x, y, delta=delta),
+    3,
+    ("delta", "count"),
+)[0]
+
+
 @op(dtypes=FLOATING, shape=reduced_pair_shape, autocast="float32")
+@repeatable
 def _huber_loss(xp, x, y, *, delta, reduction):
     return reduced_loss(xp, _loss, _huber, x, y, reduction, delta=delta)
 
@@ -68,10 +81,15 @@ def _(g, x, y, delta, reduction):
     return _huber_rule(g, x, y, delta, reduction)
 
 
-@_huber_loss.fast_vjp("x")
-def _(xp, g, x, y, delta, reduction):
-    each = xp.asarray(each_gradient(g, check_broadcast(x.shape, y.shape), reduction))
-    return _huber_gradient(xp, each, x, y, delta=delta)
+def _huber_slope(xp: Any, g: Any, x: Any, y: Any, delta: float, reduction: str) -> Any:
+    shape = check_broadcast(x.shape, y.shape)
+    if xp is not np:
+        each = g if x.shape == y.shape else xp.broadcast_to(g, shape)
+        return xp.asarray(_huber_gradient_of_mean(xp, each, x, y, delta=delta, count=share_of(shape, reduction)))
+    return _huber_gradient(xp, np.asarray(each_gradient(g, shape, reduction)), x, y, delta=delta)
+
+
+_huber_loss.fast_vjp("x")(repeatable(_huber_slope))
 
 
 @_huber_loss.prepares_vjp("x")
@@ -84,10 +102,7 @@ def _(g, x, y, delta, reduction):
     return _huber_rule(g, y, x, delta, reduction)
 
 
-@_huber_loss.fast_vjp("y")
-def _(xp, g, x, y, delta, reduction):
-    each = xp.asarray(each_gradient(g, check_broadcast(x.shape, y.shape), reduction))
-    return _huber_gradient(xp, each, y, x, delta=delta)
+_huber_loss.fast_vjp("y")(repeatable(lambda xp, g, x, y, delta, reduction: _huber_slope(xp, g, y, x, delta, reduction)))
 
 
 @calls_by_shape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -55,12 +56,21 @@ def reduced_loss(
     if xp is np:
         if _COUNTS.frequent((compute, x.shape)) and (sum_ := total_of(compute, x, y, **attributes)) is not None:
             return _divided(sum_, x, reduction)
-    elif not attributes and (fast := chosen(_FOLDED, xp, x, y)) and (out := fast(reduction, formula, x, y)) is not None:
-        return out
+    elif fast := chosen(_FOLDED, xp, x, y):
+        if attributes:
+            formula = _with(formula, tuple(attributes.items()))
+        if (out := fast(reduction, formula, x, y)) is not None:
+            return out
     losses = xp.asarray(compute(xp, x, y, **attributes))
     if xp is not np and (out := folded(reduction, losses, None, False, None, losses.size)) is not None:
         return out
     return _divided(total(losses), losses, reduction)
+
+
+@functools.lru_cache(256)
+def _with(formula: Callable[..., Any], attributes: tuple) -> Callable[..., Any]:
+    """A formula of x and y alone, for whose attributes a kernel is generated."""
+    return functools.partial(formula, **dict(attributes))
 
 
 def _divided(sum_: Any, losses: Any, reduction: str) -> Any:

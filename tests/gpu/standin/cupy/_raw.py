@@ -43,7 +43,8 @@ ABORTED = 1
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", tempfile.gettempdir())) / f"tdt-standin-{os.getuid()}"
 # What a pointer of CUDA C may point to.
 POINTS_TO = {"float": "f", "double": "d", "bool": "?", "half_bits": "e", "bfloat_bits": "E", "long long": "q", "int": "i",
-             "unsigned int": "I", "unsigned long long": "Q", "unsigned char": "B", "unsigned short": "H"}  # fmt: skip
+             "unsigned int": "I", "unsigned long long": "Q", "unsigned char": "B", "unsigned short": "H",
+             "signed char": "b", "short": "h"}  # fmt: skip
 
 # Float16 as the prelude of kernels has it for GPUs alone: by the compiler's own type.
 HALVES = """

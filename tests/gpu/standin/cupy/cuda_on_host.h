@@ -16,7 +16,7 @@ static inline unsigned int __umulhi(unsigned int a, unsigned int b) { return (un
 #define UNARY(name) \
     static inline float name(float x) { return __builtin_##name##f(x); } \
     static inline double name(double x) { return __builtin_##name(x); }
-UNARY(fabs) UNARY(sqrt) UNARY(floor) UNARY(ceil) UNARY(trunc) UNARY(rint) UNARY(exp) UNARY(log) UNARY(tanh)
+UNARY(fabs) UNARY(sqrt) UNARY(floor) UNARY(ceil) UNARY(trunc) UNARY(rint) UNARY(exp) UNARY(log) UNARY(tanh) UNARY(sin) UNARY(cos)
 #undef UNARY
 static inline float copysign(float x, float y) { return __builtin_copysignf(x, y); }
 static inline double copysign(double x, double y) { return __builtin_copysign(x, y); }

@@ -1,0 +1,103 @@
+"""Cumulative sums and products along a dimension on a GPU, in one launch.
+
+A block has a row: each thread adds up neighbours, the threads' totals are added up in shared memory, and each thread writes its
+own. Floating-point numbers are added and multiplied in double precision, and rounded once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tdt._kernels import _cuda
+from tdt._kernels._gpu_conditions import MOST_DIMENSIONS as MOST
+from tdt._kernels.order_gpu import INTEGERS
+from tdt._kernels.programs_gpu import MEMORY
+
+SHORT = 8  # elements that a thread adds up, where a block has enough threads
+SOURCE = (
+    f"""
+struct rows {{ whole size[{MOST}], from[{MOST}], to[{MOST}]; }};
+"""
+    + r"""
+__device__ __forceinline__ wide joined(wide a, wide b) { return PRODUCT ? a * b : a + b; }
+
+extern "C" __global__ void __launch_bounds__(1024) scan_rows(
+    const stored* x, stored* out, long long count, long long n, long long step, long long to_step, long long rank,
+    long long reverse, const __grid_constant__ rows z) {
+    __shared__ wide totals[1024];
+    const int own = (int)threadIdx.x;
+    const long long each = (n + blockDim.x - 1) / blockDim.x, begin = own * each, end = begin + each < n ? begin + each : n;
+    for (long long row = blockIdx.x; row < count; row += gridDim.x) {
+        whole rest = (whole)row, from = 0, to = 0;
+        for (int d = (int)rank - 1; d >= 0; d--) {
+            const whole k = rest % z.size[d];
+            rest /= z.size[d];
+            from += k * z.from[d];
+            to += k * z.to[d];
+        }
+        wide total = PRODUCT;
+        for (long long k = begin; k < end; k++) total = joined(total, (wide)load(x[from + (reverse ? n - 1 - k : k) * step]));
+        totals[own] = total;
+        __syncthreads();
+        for (int apart = 1; apart < (int)blockDim.x; apart *= 2) {
+            const wide before = own >= apart ? totals[own - apart] : (wide)PRODUCT;
+            __syncthreads();
+            totals[own] = joined(before, totals[own]);
+            __syncthreads();
+        }
+        wide running = own ? totals[own - 1] : (wide)PRODUCT;
+        for (long long k = begin; k < end; k++) {
+            const long long at = reverse ? n - 1 - k : k;
+            running = joined(running, (wide)load(x[from + at * step]));
+            STORED_AT
+        }
+        __syncthreads();
+    }
+}
+"""
+)
+
+
+@functools.cache
+def _kernel(dtype: Any, product: bool, whole: str) -> Callable[..., None]:
+    if dtype in _cuda.LETTERS:
+        letter = _cuda.LETTERS[dtype]
+        kinds, real = (
+            f"typedef {_cuda.STORED[letter]} stored;\ntypedef double wide;\n",
+            "double" if letter == "d" else "float",
+        )
+        store = f"store(out + to + at * to_step, ({real})running);"
+    else:
+        name = INTEGERS[dtype.char]
+        kinds = f"typedef {name} stored;\ntypedef long long wide;\n__device__ {name} load({name} x) {{ return x; }}\n"
+        store = "out[to + at * to_step] = (stored)running;"
+    source = SOURCE.replace("STORED_AT", store).replace("PRODUCT", str(int(product)))
+    return _cuda.compiled(source, "scan_rows", kinds + whole)
+
+
+def _scanned(x: Any, dim: int, reverse: bool, product: bool) -> Any:
+    out, n = MEMORY.empty(x.shape, x.dtype), x.shape[dim]
+    whole, kind = _cuda.whole(x, out)
+    others = [d for d in range(x.ndim) if d != dim]
+    z = np.zeros((3, MOST), kind)
+    for k, d in enumerate(others):
+        z[:, k] = x.shape[d], x.strides[d] // x.itemsize, out.strides[d] // x.itemsize
+    steps = x.strides[dim] // x.itemsize, out.strides[dim] // x.itemsize
+    numbers = x.size // n, n, *steps, len(others), int(reverse), _cuda.opaque(z.reshape(-1))
+    blocks, threads = min(x.size // n, _cuda.MOST_BLOCKS), _cuda.threads_for(-(-n // SHORT))
+    _kernel(x.dtype, product, whole)((blocks,), (threads,), (x, out, *numbers))
+    return out
+
+
+def cumsum(x: Any, *, dim: int, reverse: bool = False) -> Any:
+    """The sums of the elements up to each one along a dimension; from it on, if `reverse`."""
+    return _scanned(x, dim, reverse, False)
+
+
+def cumprod(x: Any, *, dim: int) -> Any:
+    """The products of the elements up to each one along a dimension."""
+    return _scanned(x, dim, False, True)
