@@ -120,7 +120,7 @@ template <class T> __device__ T block_max(T x) {
 
 // Whether this block is the last of `count` that ask, each once; it then sees what the others have written before. *ticket
 // (capture_gpu.tickets) is 0 before the launch and after it. Such memory must be read as volatile: a block may have older copies.
-__device__ bool is_last_of(unsigned int* ticket, unsigned int count) {
+static __device__ bool is_last_of(unsigned int* ticket, unsigned int count) {
     __shared__ bool last;
     __threadfence();
     __syncthreads();

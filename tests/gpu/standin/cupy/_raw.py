@@ -52,6 +52,9 @@ static inline float load(half_bits x) { _Float16 y; __builtin_memcpy(&y, &x, 2);
 static inline void store(half_bits* at, float x) { const _Float16 y = x; __builtin_memcpy(at, &y, 2); }
 """
 
+# What kernels begin with. Here they are static: of a source's others than the one that is called no code is made.
+KERNEL = r'extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?'
+
 all_threads = False
 sources: dict[str, str] = {}  # every kernel that was called, by name and hash: what a compiler for GPUs should accept
 
@@ -146,7 +149,7 @@ def compiler():
 
 def compiled(code, name):
     """(types of the parameters, the function) of a kernel: from the cache, or compiled."""
-    found = re.search(rf'extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?{name}\(([^)]*)\)', code)
+    found = re.search(rf"{KERNEL}{name}\(([^)]*)\)", code)
     if found is None:
         raise RuntimeError(f'no extern "C" __global__ void {name}(...) in the source')
     types = [re.sub(r"\s*\b\w+$", "", part.strip()) for part in found[1].split(",")]
@@ -154,7 +157,7 @@ def compiled(code, name):
         types = [re.sub(rf"\b{new}\b", known, kind) for kind in types]
     call = ", ".join(f"*({kind}*)words[{k}]" for k, kind in enumerate(types))
     text = (
-        f"{HEADER}\n{code}\n{HALVES if 'struct half_bits {' in code else ''}"
+        f"{HEADER}\n{re.sub(KERNEL, 'static void ', code)}\n{HALVES if 'struct half_bits {' in code else ''}"
         f"static void body(void** words) {{ {name}({call}); }}\n"
         'extern "C" int run(const unsigned int* sizes, void** words, char* own) {\n'
         "    return run_blocks(&here, body, words, sizes, own);\n}\n"
