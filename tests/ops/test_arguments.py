@@ -49,6 +49,14 @@ EINSUMS = {
 }
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int32", "bool"])
+def test_factors_of_a_product_in_place_are_tensors(dtype):
+    for lib in (tdt, torch):
+        x = lib.ones(3, dtype=getattr(lib, dtype))
+        with pytest.raises(TypeError, match=r"addcmul_\(\): argument 'tensor1' \(position 1\) must be Tensor, not int"):
+            x.addcmul_(2, x)
+
+
 @pytest.mark.parametrize("call", EINSUMS.values(), ids=EINSUMS)
 def test_einsum_takes_numbers_for_letters(call):
     (a, ours), (b, theirs) = (

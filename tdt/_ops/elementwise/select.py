@@ -10,7 +10,7 @@ import numpy as np
 from tdt import _backend, _kernels
 from tdt._backend.waiting import refuse_program, repeatable, takes_numbers
 from tdt._core import dtype as _dtype
-from tdt._core.calls import front, plain_number
+from tdt._core.calls import check_call, front, plain_number
 from tdt._core.dtype import FLOAT8S, FLOATING_AND_COMPLEX, NUMBERS, REAL, SCALAR_NAMES, check_category
 from tdt._core.float8 import KINDS, astype
 from tdt._core.from_data import LARGE, check_bits, fill_number, held
@@ -603,6 +603,8 @@ def _factor(value: Number, *tensors: Tensor) -> Number:
     """A factor of tensors as their dtype holds it; RuntimeError where it does not."""
     if value.__class__ is float and tensors[0]._a.dtype.kind == "f" and -LARGE < value < LARGE:
         return value
+    if not all(isinstance(x, Tensor) for x in tensors):
+        check_call()
     dtype = _dtype.result_of([(x.dtype, not x.ndim) for x in tensors], [])
     return held(value, dtype, wide=True)
 
