@@ -298,6 +298,17 @@ def test_integers_of_more_than_64_bits_are_refused_after_others(name, dtype):
         assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64"])
+def test_counts_of_shifts_wrap_round_as_in_pytorch(dtype):
+    for n in (0, 3, 8, 300, 256, 257, -1, 2**16 + 2, 2**31, 2**32 + 1, 2**62):
+        for name in ("bitwise_left_shift", "bitwise_right_shift"):
+            ours, theirs = (
+                [getattr(x, name)(n).tolist() for _ in range(3)] + [getattr(x, f"{name}_")(n).tolist()]
+                for x in (lib.tensor([5, 100, 0]).to(getattr(lib, dtype)) for lib in (tdt, torch))
+            )
+            assert ours == theirs, (name, n)
+
+
 LIMITS = """
     t.max(x, dim=t.tensor(0)); x.min(dim=t.tensor(1, dtype=t.int32)); t.max(x, dim=t.tensor(-1), keepdim=True)
     t.max(x, dim=t.tensor([1])); t.max(x, dim=t.tensor(1.0)); t.min(x, dim=t.tensor(True)); t.max(x, dim=t.tensor(7))

@@ -237,6 +237,8 @@ def _shift(name: str) -> Any:
         # Shifts by a negative count or by the width and more are undefined in C; PyTorch shifts all bits out.
         dtype = x.dtype if hasattr(x, "dtype") else y.dtype
         width = 8 * dtype.itemsize
+        if y.__class__ is int:
+            y = int(wrapped(y, x))
         if not hasattr(y, "dtype") and 0 <= y < width:
             return getattr(xp, name)(x, dtype.type(y))
         zero, inside = dtype.type(0), (y >= 0) & (y < width) if hasattr(y, "dtype") else False
