@@ -7,6 +7,7 @@ import pytest
 
 import tdt
 from tdt import _kernels
+from tdt._kernels import _threads
 from tdt.autograd import _call_counts
 from tdt.autograd._remembered import calls_by_shape
 from tests.helpers import require_torch
@@ -14,6 +15,19 @@ from tests.helpers import require_torch
 
 def bits(x):
     return x.numpy().tobytes(), x.dtype, x.shape
+
+
+@pytest.fixture(params=[False, True], ids=["", "shared"])
+def shared(request, monkeypatch):
+    """Whether two threads share the work from two elements on."""
+    if request.param:
+        for name in ("PARALLEL", "PARALLEL_ELEMENTWISE"):
+            monkeypatch.setattr(_threads, name, 2)
+    before = tdt.get_num_threads()
+    tdt.set_num_threads(2)
+    yield
+    monkeypatch.undo()
+    tdt.set_num_threads(before)
 
 
 CALLS = {
@@ -33,7 +47,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_later_calls_and_their_gradients_are_pytorchs(name):
+def test_later_calls_and_their_gradients_are_pytorchs(name, shared):
     torch = require_torch()
     call = CALLS[name]
     values = tdt.rand(2, 3, 4).numpy()
@@ -55,7 +69,7 @@ def test_later_calls_and_their_gradients_are_pytorchs(name):
 
 @pytest.mark.parametrize("alpha", [2.7, 3])
 @pytest.mark.parametrize("dtype", [tdt.bfloat16, tdt.float16])
-def test_half_precision_is_rounded_once_by_later_calls_too(dtype, alpha):
+def test_half_precision_is_rounded_once_by_later_calls_too(dtype, alpha, shared):
     x, y = tdt.rand(2, 40).to(dtype)
     first, *later = [tdt.add(x, y, alpha=alpha) for _ in range(6)]
     assert first.dtype is dtype and all(bits(first) == bits(result) for result in later)
@@ -189,7 +203,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_later_calls_by_shape_and_their_gradients_are_pytorchs(name):
+def test_later_calls_by_shape_and_their_gradients_are_pytorchs(name, shared):
     torch = require_torch()
     call = SHAPES[name]
     for _ in range(3):
@@ -229,7 +243,7 @@ def normed(t, x, w, b):
 
 @pytest.mark.parametrize("needs", ["xwb", "x", "wb", "xb"])
 @pytest.mark.parametrize("name", normed(tdt, tdt.ones(8, 6), None, None))
-def test_prepared_gradients_are_those_of_the_first_calls(name, needs):
+def test_prepared_gradients_are_those_of_the_first_calls(name, needs, shared):
     """Each call's backward is prepared from the second on; a gradient of other strides, or a second one, is not."""
     if name in ("logits", "absolute") and "x" not in needs:
         needs = "x" + needs
