@@ -58,10 +58,11 @@ def test_sums_of_infinities_and_of_what_is_too_large_warn_of_nothing(shape):
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("limit", [0.1, 0.3, 1 / 3, 2.71828])
-def test_elements_at_a_limit_of_clamp_have_pytorchs_gradient(dtype, limit):
+def test_elements_at_a_limit_have_pytorchs_gradient(dtype, limit):
     calls = [
         lambda x: x.clamp(limit), lambda x: x.clamp(max=limit), lambda x: x.clamp(-limit, limit), lambda x: x.clamp_min(limit),
         lambda x: x.clamp_max(limit), lambda x: (x * 1).clamp_(-limit, limit), lambda x: (x * 1).clamp_max_(limit),
+        lambda x: x.hardshrink(limit), lambda x: x.hardshrink(limit) * x,
     ]  # fmt: skip
     for call in calls:
         found = []

@@ -12,6 +12,7 @@ from tdt._core.dtype import FLOAT, FLOATING, REAL_NUMBERS, SCALAR_NAMES, finfo, 
 from tdt._core.from_data import held
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
+from tdt._ops._common import rounded
 from tdt._ops.elementwise._activations import factor, run
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._random import Generator, generator_for
@@ -356,7 +357,8 @@ def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
     tensor([-2.,  0.,  2.])
     """
     is_float = tensor_argument("hardshrink", input).is_floating_point()
-    return finish(_hardshrink, out, input, width=held(lambd, input.dtype) if is_float else lambd)
+    width = rounded(held(lambd, input.dtype), input._a.dtype) if is_float else lambd
+    return finish(_hardshrink, out, input, width=width)
 
 
 @calls_one_op

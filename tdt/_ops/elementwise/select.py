@@ -20,7 +20,7 @@ from tdt._core.tensor import Tensor
 from tdt._core.writing import rounded_twice
 from tdt._kernels import LOWER
 from tdt._kernels.expression import as_number
-from tdt._ops._common import C_NAMES, Number, conj
+from tdt._ops._common import C_NAMES, Number, conj, rounded
 from tdt._ops.elementwise._front import check_operands, refuse_out
 from tdt._ops.index.nonzero import nonzero
 from tdt.autograd._dispatch import apply, converted, number_key, ufunc_of
@@ -144,12 +144,9 @@ def _bounds(input: Tensor, low: Any, high: Any) -> tuple[Any, Any]:
         kind = bound.__class__
         if (kind is float or kind is int) and not -LARGE < bound < LARGE:
             held(bound, _dtype.result_of([(input.dtype, not input.ndim)], [_dtype._PYTHON[kind]]))
-    dtype = input._a.dtype
-    if dtype in LOWER and not (
-        isinstance(low, Tensor) or isinstance(high, Tensor)
-    ):  # so that gradients compare with these
-        low, high = [b and astype(np.asarray(b, np.float64), dtype).item() for b in (low, high)]
-    return low, high
+    if isinstance(low, Tensor) or isinstance(high, Tensor):
+        return low, high
+    return rounded(low, input._a.dtype), rounded(high, input._a.dtype)
 
 
 def _inside(x: Any, low: Any, high: Any) -> Any:
