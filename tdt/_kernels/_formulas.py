@@ -102,13 +102,10 @@ def from_formula(
         attributes: the names of its further parameters.
     Returns: a function of the formula's parameters and `out`, and one of a NumPy array alone (None for other formulas).
     """
-    functions: list[Any] = []
-    on_gpu: list[Any] = []
+    generated = _Generated(name, formula, count, attributes)
     # By types of arrays and values: the function, the places of its arrays, what follows them; () where nothing is generated.
     ready: dict[tuple, tuple] = {}
     ufunc: Any = None
-    code = formula.__code__  # a rule's operand may be named `out` too
-    writes_out = "out" in code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
 
     def unary(x: Any) -> Any:
         """The fast path for one operand without attributes."""
@@ -116,12 +113,16 @@ def from_formula(
         if x.size < THREADS.elementwise and x.dtype == FLOAT32 and SWITCHES.kernels:
             if ufunc is None:
                 call(np, x)
-                ufunc = functions[0].functions["f",].ufunc  # which the call has loaded
+                ufunc = generated.kernels.functions["f",].ufunc  # which the call has loaded
             return ufunc(x)
         return call(np, x)
 
     def call(xp: Any, *args: Any, out: Any = None, **named: Any) -> Any:
-        if xp is np and SWITCHES.kernels and (functions or any(getattr(a, "dtype", None) in GENERATED for a in args)):
+        if (
+            xp is np
+            and SWITCHES.kernels
+            and (generated.kernels or any(getattr(a, "dtype", None) in GENERATED for a in args))
+        ):
             key = None
             if out is None and not named:  # as rules call it
                 # 0.0 and -0.0 are equal, and so are 1 and True.
@@ -136,73 +137,102 @@ def from_formula(
                     for a in arrays:
                         if a.size >= MANY:
                             return function.run([*arrays, *numbers])
-                    return function.small(*arrays, *numbers)
-            if not functions:
-                from tdt._kernels.generated import Elementwise
-
-                functions.append(Elementwise(name, formula))
-            how = dict(zip(attributes, args[count:], strict=True)) if len(args) > count else named
-            result = functions[0](args[:count], how, out)
+                    return function.quick(*arrays, *numbers)
+            result = generated.on_cpu(args, named, out)
+            if key is not None and len(ready) < MOST_READY and (prepared := generated.prepared(args, key)) is not None:
+                ready[key] = prepared
             if result is not None:
-                if key is not None and len(ready) < MOST_READY:
-                    function, places, numbers = functions[0]._prepare(args[:count], how)
-                    ready[key] = function, range(count) if places is None else places, numbers
                 return result
-            if key is not None and len(ready) < MOST_READY and not LOWER.intersection(key):
-                ready[key] = ()
-        if xp is not np and SWITCHES.kernels and _backend.is_gpu(xp):
-            if not on_gpu:
-                from tdt._kernels.formula_gpu import Elementwise as OnGpu
+        if xp is not np and (result := generated.on_gpu(xp, args, named, out)) is not None:
+            return result
+        return generated.as_written(xp, args, named, out)
 
-                on_gpu.append(OnGpu(name, formula))
-            how = dict(zip(attributes, args[count:], strict=True)) if len(args) > count else named
-            result = on_gpu[0](args[:count], how, out)
+    for function in (call, unary):  # neither is a kernel
+        functools.update_wrapper(function, formula)
+    call.function_for, call.ufunc_for = generated.function_for, generated.ufunc_for  # type: ignore[attr-defined]
+    call.formula = formula, count, tuple(attributes)  # type: ignore[attr-defined]
+    return call, unary if count == 1 and not attributes else None
+
+
+class _Generated:
+    """What is generated of a formula: when it is first called, as a short script needs no compiler.
+
+    Attributes:
+        kernels: of NumPy's arrays, a `generated.Elementwise`; None before.
+    """
+
+    def __init__(self, name: str, formula: Callable, count: int, attributes: Sequence[str]):
+        """Arguments as of `from_formula`."""
+        self.name, self.formula, self.count, self.attributes = name, formula, count, attributes
+        code = formula.__code__  # a rule's operand may be named `out` too
+        self.writes_out = "out" in code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+        self.kernels: Any = None
+        self.gpu_kernels: Any = None
+
+    def named(self, args: tuple, named: dict[str, Any]) -> dict[str, Any]:
+        """The attributes by name, which may follow the operands."""
+        return dict(zip(self.attributes, args[self.count :], strict=True)) if len(args) > self.count else named
+
+    def on_cpu(self, args: tuple, named: dict[str, Any], out: Any) -> Any:
+        """The result for NumPy's arrays; None where nothing is generated."""
+        return self.load()(args[: self.count], self.named(args, named), out)
+
+    def load(self) -> Any:
+        """`kernels`, created if there are none."""
+        if self.kernels is None:
+            from tdt._kernels.generated import Elementwise
+
+            self.kernels = Elementwise(self.name, self.formula)
+        return self.kernels
+
+    def prepared(self, args: tuple, key: tuple) -> tuple | None:
+        """What `from_formula` keeps for later calls, after `on_cpu`; None where they go the long way."""
+        function, places, numbers = self.kernels._prepare(args[: self.count], self.named(args, {}))
+        if function is None:
+            return None if LOWER.intersection(key) else ()
+        return None if function.as_words else (function, range(self.count) if places is None else places, numbers)
+
+    def on_gpu(self, xp: Any, args: tuple, named: dict[str, Any], out: Any) -> Any:
+        """The result for CuPy's arrays; None where CuPy computes it."""
+        if SWITCHES.kernels and _backend.is_gpu(xp):
+            if self.gpu_kernels is None:
+                from tdt._kernels.formula_gpu import Elementwise
+
+                self.gpu_kernels = Elementwise(self.name, self.formula)
+            result = self.gpu_kernels(args[: self.count], self.named(args, named), out)
             if result is not None:
                 return result
             stop_deferring()
-        if xp is not np:
-            refuse_program()  # CuPy computes it
-        result = _as_written(formula, writes_out, xp, args, named, out)
-        if out is None and xp is not np and _backend.is_gpu(xp):
-            return in_order(xp, result, [*args[:count]])  # CuPy's results are contiguous
-        return result
+        refuse_program()
+        return None
 
-    def function_for(operands: tuple, named: dict[str, Any]) -> tuple[Any, tuple | None, tuple] | None:
+    def as_written(self, xp: Any, args: tuple, named: dict[str, Any], out: Any) -> Any:
+        """The formula itself, of half precision in float32, rounded once."""
+        formula = self.formula
+        low = next((a.dtype for a in args if getattr(a, "dtype", None) in LOWER), None)
+        if low is None and self.writes_out and out is not None:
+            return formula(xp, *args, out=out, **named)
+        result = formula(xp, *args, **named) if low is None else narrow(formula(xp, *widen(args), **named), low)
+        if out is not None:
+            out[...] = result
+            return out
+        # CuPy's results are contiguous.
+        return in_order(xp, result, [*args[: self.count]]) if xp is not np and _backend.is_gpu(xp) else result
+
+    def function_for(self, operands: tuple, named: dict[str, Any]) -> tuple[Any, tuple | None, tuple] | None:
         """The `generated.Function` for arrays of these types and for these numbers; None if there is none.
 
         Returns: the function, the places of the arrays among the operands (None if all are), the arguments after them.
         """
         if not SWITCHES.kernels:
             return None
-        if not functions:
-            from tdt._kernels.generated import Elementwise
-
-            functions.append(Elementwise(name, formula))
-        found: tuple = functions[0]._prepare(operands, named)
+        found: tuple = self.load()._prepare(operands, named)
         return None if found[0] is None else found
 
-    def ufunc_for(operands: tuple, named: dict[str, Any]) -> tuple[Callable, tuple | None, tuple] | None:
+    def ufunc_for(self, operands: tuple, named: dict[str, Any]) -> tuple[Callable, tuple | None, tuple] | None:
         """As `function_for`, with the function's ufunc for one thread."""
-        found = function_for(operands, named)
+        found = self.function_for(operands, named)
         return found and (found[0].small, *found[1:])
-
-    for function in (call, unary):  # neither is a kernel
-        functools.update_wrapper(function, formula)
-    call.function_for, call.ufunc_for = function_for, ufunc_for  # type: ignore[attr-defined]
-    call.formula = formula, count, tuple(attributes)  # type: ignore[attr-defined]
-    return call, unary if count == 1 and not attributes else None
-
-
-def _as_written(formula: Callable, writes_out: bool, xp: Any, args: tuple, named: dict[str, Any], out: Any) -> Any:
-    """The formula itself, of half precision in float32, rounded once. writes_out: whether it has a parameter `out`."""
-    low = next((a.dtype for a in args if getattr(a, "dtype", None) in LOWER), None)
-    if low is None and writes_out and out is not None:
-        return formula(xp, *args, out=out, **named)
-    result = formula(xp, *args, **named) if low is None else narrow(formula(xp, *widen(args), **named), low)
-    if out is None:
-        return result
-    out[...] = result
-    return out
 
 
 _total_of_formula = lazy("fused_fold:total_of_formula")
