@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import functools
+import re
+from types import ModuleType
 
 import cupy
 import numpy as np
 import pytest
 
 import tdt
-from tdt._kernels import _cuda, capture_gpu, chains_gpu, embedding_gpu, fold_gpu, gpu_lookup, norm_gpu, norm_last_gpu
+from tdt._kernels import (
+    _cuda,
+    capture_gpu,
+    chains_gpu,
+    conv_gpu,
+    embedding_gpu,
+    fold_gpu,
+    gpu_lookup,
+    norm_gpu,
+    norm_last_gpu,
+    pool_gpu,
+)
 from tdt._kernels.formula_gpu import Elementwise
 from tdt._ops.nn.attention import _attention
 from tdt._ops.nn.conv import _bias_grad
@@ -769,6 +782,14 @@ def test_a_barrier_that_not_all_threads_reach_is_found():
     x[:] = 0
     kernel((2,), (64,), (x, 64))  # by threads of which some have not come back from that barrier
     assert x.get().tolist() == [1.0] * 64
+
+
+@pytest.mark.parametrize("module", [conv_gpu, pool_gpu])
+def test_of_a_source_of_several_kernels_one_is_compiled_at_a_time(module: ModuleType):
+    assert len(module.SOURCES) > 3
+    for name, source in module.SOURCES.items():
+        assert re.findall(r"__global__ void (?:__launch_bounds__\(\d+\) )?(\w+)", source) == [name]
+        assert all(f"static __device__ void {other}(" in source for other in module.SOURCES if other != name)
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
