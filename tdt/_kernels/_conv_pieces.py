@@ -113,7 +113,7 @@ def piece_of_windows(channels: int, joined: int, cells: int, groups: int, in_gro
 
 def blocks_of_products(count: int, rows: int, tiles: int, most: int, tile_rows: int, threads: int,
                        highest: int | None = None) -> tuple[int, int]:  # fmt: skip
-    """Rows of a block, `highest` at most, and its tiles of columns, `most` at most, for `count` products of so many of both.
+    """Rows of a block, up to about `highest`, and its tiles of columns, `most` at most, for `count` products of so many.
 
     Few blocks are cut further so that several threads have as much each. Which block an element belongs to does not change it.
     """
