@@ -992,7 +992,7 @@ class Tensor:
         """Solution X of A X = input from the LU decomposition of A; `linalg.lu_solve` is the newer form."""
     @property
     def mH(self) -> Tensor:  # tdt/_ops/shape/dimensions.py
-        """The last two dimensions swapped and conjugated; RuntimeError for fewer than two."""
+        """The last two dimensions swapped and conjugated; RuntimeError for a vector."""
     @property
     def mT(self) -> Tensor:  # tdt/_ops/shape/dimensions.py
         """The last two dimensions swapped; RuntimeError for fewer than two."""
