@@ -72,14 +72,15 @@ def product(xp: Any, a: Any, b: Any, bias: Any = None, dtype: Any = None) -> Any
         return fast(a, b, bias, dtype)
     if a.dtype in LOWER or b.dtype in LOWER:
         dtype = a.dtype if dtype is None else dtype
-        size = a.size * b.shape[-1]
+        size, by_pairs = a.size * b.shape[-1], xp is np and multiplies_bfloat16()
         if (
-            size >= LARGE_PAIR_LINE
+            by_pairs
+            and size >= LARGE_PAIR_LINE
             and (bias is None or dtype == a.dtype)
             and (fast := chosen(PRODUCT_OF_HALF, xp, a, b))
         ):
             return fast(a, b, bias, dtype)
-        if xp is np and FLOAT32 in (a.dtype, b.dtype) and multiplies_bfloat16():  # as the kernel of pairs does
+        if by_pairs and FLOAT32 in (a.dtype, b.dtype):  # as the kernel of pairs does
             a, b, bias = (x if x is None else astype(x, BFLOAT16) for x in (a, b, bias))
         if size >= LARGE_PRODUCT and chosen(PRODUCT_OF_MIXED, xp, a, b):
             return _large_product(a, b, bias, dtype)

@@ -137,7 +137,7 @@ def from_formula(
                     for a in arrays:
                         if a.size >= MANY:
                             return function.run([*arrays, *numbers])
-                    return function.quick(*arrays, *numbers)
+                    return function.small(*arrays, *numbers)
             result = generated.on_cpu(args, named, out)
             if key is not None and len(ready) < MOST_READY and (prepared := generated.prepared(args, key)) is not None:
                 ready[key] = prepared
@@ -190,7 +190,7 @@ class _Generated:
         function, places, numbers = self.kernels._prepare(args[: self.count], self.named(args, {}))
         if function is None:
             return None if LOWER.intersection(key) else ()
-        return None if function.as_words else (function, range(self.count) if places is None else places, numbers)
+        return function, range(self.count) if places is None else places, numbers
 
     def on_gpu(self, xp: Any, args: tuple, named: dict[str, Any], out: Any) -> Any:
         """The result for CuPy's arrays; None where CuPy computes it."""
