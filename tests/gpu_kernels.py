@@ -97,8 +97,8 @@ def _extremes(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
 
 
 def _moves(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
-    x, images = new(700, 330), new(8, 6, 40, 36)
-    places = tdt.from_numpy(_indices(700, 90, below=330)).to(x.device)
+    x, images = new(300, 330), new(2, 6, 40, 36)
+    places = tdt.from_numpy(_indices(300, 90, below=330)).to(x.device)
     return (
         x.flip(0), x.roll((3, -5), (0, 1)), x.repeat(2, 3), x.tril(-2), x.triu(9), x.gather(1, places), F.glu(x, 1),
         F.unfold(images, 3, padding=1), F.interpolate(images, scale_factor=2), F.interpolate(images, (55, 21), mode="bilinear"),
@@ -150,7 +150,7 @@ CASES: dict[str, Case] = {
     "sums": lambda new: (new(1 << 22).sum(), new(2000, 2000).mean(0), new(2000, 2000).var(1)),
     "extremes": _extremes,
     "sorting": lambda new: (
-        new(3000, 700).sort(1).values, new(700, 300).topk(20, 0).values, new(20, 4096).sort(1, descending=True).values,
+        new(300, 700).sort(1).values, new(700, 60).topk(20, 0).values, new(3, 4096).sort(1, descending=True).values,
     ),
     "moves": _moves,
     "running sums": _running,
