@@ -48,7 +48,8 @@ class FastPath:
             copied by those whose results lie in the order of the dimensions then, and by an op that is `packed` in any case.
         other_order: what is done with an array without gaps whose dimensions lie in another order in memory: "turned" where
             it is folded in the order of memory, "copied" where each element is computed in the order of `dim`; "" for `apply`.
-        shares: whether the function has large arrays computed by all threads; else the op's forward takes its place for them.
+        shares: whether the function computes large arrays, too, as one does that has threads share them; else the op's forward
+            takes its place where there are several threads.
     """
 
     __slots__ = ("op", "prepare", "most", "copies", "other_order", "shares", "saved", "counts")

@@ -7,6 +7,7 @@ import pytest
 import scipy.linalg
 
 import tdt
+from tdt._kernels._threads import THREADS
 from tests.helpers import require_torch
 
 torch = require_torch()
@@ -390,9 +391,12 @@ def test_numpys_ufuncs_give_the_values_of_its_functions(name, monkeypatch):
         assert ours.stride() == expected.stride()
 
 
-def test_failures_of_small_matrices_raise_after_calls_that_did_not():
+@pytest.mark.parametrize("least", [2, 1 << 15])
+def test_failures_of_small_matrices_raise_after_calls_that_did_not(least, monkeypatch):
+    """least: elements from which on an op's threads share the work."""
+    monkeypatch.setattr(THREADS, "rows", least)
     good, bad = tdt.eye(2), tdt.tensor(INDEFINITE)
-    for _ in range(3):
+    for _ in range(6):
         tdt.linalg.cholesky(good)
         tdt.linalg.inv(good)
         tdt.linalg.lu_factor(good)

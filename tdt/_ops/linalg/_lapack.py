@@ -180,7 +180,7 @@ def short_way(record: Op, compute: Callable[[np.ndarray, Any], Any], square: boo
         value = CHOICES[attribute][choice] if attribute else None
         return lambda a: compute(a, value), {attribute: value} if attribute else {}
 
-    return FastPath(record, prepare, LARGEST)
+    return FastPath(record, prepare, LARGEST, shares=True)  # the forward does not say which matrices failed
 
 
 CHOICES: dict[str, tuple] = {"UPLO": ("L", "U"), "full_matrices": (False, True), "mode": ("reduced", "complete")}
