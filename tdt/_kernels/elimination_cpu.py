@@ -69,8 +69,11 @@ def _negative(code: Code, value: Value) -> Value:
     return code.new(value.kind, f"fneg {value.kind} {value.name}")
 
 
-def _factorize(code: Code, a: Matrix, m: Value, n: Value) -> tuple[Value, Value]:
-    """Replace a matrix by its factors L and U. The address of the rows that were swapped, in i64; and a number: 0, or nan."""
+def _factorize(code: Code, a: Matrix, m: Value, n: Value, kind: str = "double") -> tuple[Value, Value]:
+    """Replace a matrix by its factors L and U. The address of the rows that were swapped, in i64; and a number: 0, or nan.
+
+    kind: the type in which no pivot may be 0 or infinite.
+    """
     pivots, fault = code.array("i64", MOST), code.variable("double", 0.0)
     with code.loop(0, code.minimum(m, n)) as k:
         largest, place = code.variable("double", code.call("fabs", a.get(k, k))), code.variable("i64", k)
@@ -82,7 +85,8 @@ def _factorize(code: Code, a: Matrix, m: Value, n: Value) -> tuple[Value, Value]
         code.store(place.get(), pivots, k)
         a.swap(place.get(), k, n)
         pivot = a.get(k, k)
-        fine = (largest.get() > 0.0) & (largest.get() < math.inf)
+        size = code.cast(largest.get(), kind)
+        fine = (size > 0.0) & (size < math.inf)
         fault.set(code.select(fine, fault.get(), code.value(math.nan, "double")))
         with code.loop(k + 1, m) as i:
             factor = a.get(i, k) / pivot
@@ -156,7 +160,7 @@ def _factors(code: Code, operands: list[Operand], sizes: list[Value], letter: st
     x, out, rows = operands
     (m, n, k), kind, a = sizes, KINDS[letter], Matrix(code)
     a.read(x, kind, m, n)
-    pivots, fault = _factorize(code, a, m, n)
+    pivots, fault = _factorize(code, a, m, n, kind)
     a.set(0, 0, a.get(0, 0) + fault)
     with code.loop(0, n) as j, code.loop(0, m) as i:
         code.store(code.cast(a.get(i, j), kind), out.place(code, j, i))
@@ -171,7 +175,7 @@ def _permuted(code: Code, operands: list[Operand], sizes: list[Value], letter: s
     (m, n, k), kind, a = sizes, KINDS[letter], Matrix(code)
     zero, one = (code.value(each, kind) for each in (0.0, 1.0))
     a.read(x, kind, m, n)
-    pivots, fault = _factorize(code, a, m, n)
+    pivots, fault = _factorize(code, a, m, n, kind)
     order = code.array("i64", MOST)
     with code.loop(0, m) as i:
         code.store(i, order, i)

@@ -139,3 +139,39 @@ def test_solve_gives_the_same_with_and_without_a_record(vectors):
     assert plain.shape == b.shape and recorded.requires_grad
     with pytest.raises(RuntimeError, match="floating point"):
         tdt.linalg.solve(tdt.eye(2).long(), tdt.eye(2).long())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["det", "inv_ex", "solve_ex", "lu_factor_ex", "lu", "qr", "cholesky_ex"])
+def test_results_of_a_matrix_do_not_depend_on_others_in_the_batch(name, dtype):
+    good = matrices((5, 5), dtype)
+    good = good @ good.swapaxes(1, 2) if name == "cholesky_ex" else good
+    right = np.ones((5, 2), dtype)
+
+    def call(x: np.ndarray) -> list[np.ndarray]:
+        operands = (x, np.broadcast_to(right, (len(x), 5, 2))) if name == "solve_ex" else (x,)
+        result = getattr(tdt.linalg, name)(*[tdt.tensor(a) for a in operands])
+        return [each.numpy() for each in (result if isinstance(result, tuple) else (result,))]
+
+    expected = call(good)
+    for bad in (-np.ones((5, 5)), np.full((5, 5), np.nan), np.diag([np.inf, 1, 1, 1, 1]), 1e-30 * np.eye(5)):
+        for a, b in zip(call(np.concatenate([good, bad[None].astype(dtype)])), expected, strict=True):
+            np.testing.assert_array_equal(a[:3], b)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_right_side_for_many_matrices_is_solved_like_many(dtype):
+    a, b = matrices((5, 5), dtype), matrices((5, 2), dtype)[0]
+    many = tdt.linalg.solve(tdt.from_numpy(a), tdt.tensor(np.stack([b] * 3)))
+    for x in (a, np.asfortranarray(a)):
+        np.testing.assert_array_equal(tdt.linalg.solve(tdt.tensor(x), tdt.tensor(b)).numpy(), many.numpy())
+
+
+def test_pivots_that_vanish_in_float32_are_zeros_to_lu_factor():
+    x = tdt.tensor([[3e-38, 1e-38], [1e-38, 1e-38 / 3]])
+    LU, _, info = tdt.linalg.lu_factor_ex(x)
+    assert LU[1, 1] == 0 and info == 2
+    assert tdt.linalg.lu_factor_ex(tdt.stack([tdt.eye(2), x])).info.tolist() == [0, 2]
+    assert tdt.linalg.lu(x).U[1, 1] == 0
+    with pytest.raises(tdt.linalg.LinAlgError, match=r"U\[2,2\] is zero"):
+        tdt.linalg.lu_factor(x)

@@ -2,7 +2,9 @@
 functions take longer than LAPACK does.
 
 They compute float32 in float64, as NumPy's functions do. Each function here returns None where LAPACK failed for a matrix, whose
-results are nan, and in releases of NumPy that have the ufuncs elsewhere: then the function of `numpy.linalg` is to be called.
+results are nan, and in releases of NumPy that have the ufuncs elsewhere: then the function of `numpy.linalg` is to be called. And
+it returns None where generated code failed for one of several matrices: then each is to be computed by itself, as no matrix may
+change the results of another one.
 Matrices have elements. The columns of results are in order in memory, of `cholesky` their rows.
 """
 
@@ -70,8 +72,11 @@ def _columns(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 
 
 def inverse(x: np.ndarray) -> np.ndarray | None:
-    if (small := small_elimination("inverse", x)) is not None and _worked(small, 2):
-        return small
+    if (small := small_elimination("inverse", x)) is not None:
+        if _worked(small, 2):
+            return small
+        if x.ndim > 2:
+            return None
     out = _columns(x.shape, x.dtype)
     return out if _routine("inv", 1, "T")(x, out) else None
 
@@ -90,18 +95,25 @@ def has_numbers(L: np.ndarray) -> bool:
 
 
 def solve(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
-    """X with a X = b, for batches of equal shape."""
-    if (small := small_elimination("solution", a, b)) is not None and _worked(small, 2):
-        return small
-    out = _columns(b.shape, b.dtype)
+    """X with a X = b."""
+    if (small := small_elimination("solution", a, b)) is not None:
+        if _worked(small, 2):
+            return small
+        if small.ndim > 2:
+            return None
+    batch = b.shape[:-2] if a.shape[:-2] == b.shape[:-2] else np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    out = _columns((*batch, *b.shape[-2:]), b.dtype)
     return out if _routine("solve", 2, "T")(a, b, out) else None
 
 
 def qr(x: np.ndarray, mode: str) -> tuple[np.ndarray, np.ndarray] | None:
     *batch, m, n = x.shape
     complete = mode == "complete"
-    if (small := small_elimination("orthogonal", x, complete)) is not None and _worked(small[0], 2):
-        return small
+    if (small := small_elimination("orthogonal", x, complete)) is not None:
+        if _worked(small[0], 2):
+            return small
+        if batch:
+            return None
     k = m if complete else min(m, n)
     factors = np.array(x, "D" if x.dtype.kind == "c" else "d", order="C")
     scales = empty((*batch, min(m, n)), factors.dtype)
@@ -129,9 +141,13 @@ def permuted(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
 
 
 def determinant(x: np.ndarray) -> np.ndarray | None:
-    """None for larger matrices, too."""
+    """None for larger matrices."""
     small = small_elimination("determinant", x)
-    return small if small is not None and _worked(small, 0) else None
+    if small is not None and not _worked(small, 0):
+        failed = isnan(small)
+        with np.errstate(all="ignore"):
+            small[failed] = np.linalg.det(x[failed])
+    return small
 
 
 @functools.lru_cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
@@ -181,8 +182,14 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
 def _qr(xp: ModuleType, x: Any, *, mode: str = "reduced") -> Any:
     if mode == "r":
         return xp.empty(0, x.dtype), xp.linalg.qr(x, "r")
-    if xp is np and x.size and (found := _lapack.qr(x, mode)) is not None:
-        return found
+    if xp is np and x.size:
+        if (found := _lapack.qr(x, mode)) is not None:
+            return found
+        if x.ndim > 2:
+            *batch, m, n = x.shape
+            k = m if mode == "complete" else min(m, n)
+            results = columns((*batch, m, k), x.dtype), columns((*batch, k, n), x.dtype)
+            return each(functools.partial(_qr.forward, np, mode=mode), results, x)
     Q, R = xp.linalg.qr(x, mode)
     return by_columns(Q), by_columns(R)
 
@@ -252,6 +259,8 @@ def _cholesky(xp: ModuleType, x: Any, *, upper: bool = False) -> Any:
         x = adjoint(x)
     if xp is np and x.size and (L := _lapack.cholesky(x)) is not None:
         return L, _lapack.codes(x)
+    if xp is np and x.ndim > 2:
+        return each(functools.partial(_cholesky.forward, np), (np.zeros(x.shape, x.dtype), _lapack.codes(x)), x)
     try:
         with raising(xp):
             L = xp.linalg.cholesky(x)
@@ -259,7 +268,7 @@ def _cholesky(xp: ModuleType, x: Any, *, upper: bool = False) -> Any:
             return L, xp.zeros(x.shape[:-2], np.int32)
     except np.linalg.LinAlgError:
         pass
-    factor = lapack("potrf", x.dtype.char)  # some matrices of the batch have no factor: report which
+    factor = lapack("potrf", x.dtype.char)  # a matrix has no factor: report which
     return each(lambda a: _with_code(*factor(a, lower=1, clean=1)), (columns(x.shape, x.dtype), _lapack.codes(x)), x)
 
 

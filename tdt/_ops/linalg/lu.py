@@ -46,19 +46,21 @@ def _lu_factor(xp: ModuleType, x: Any) -> Any:
     if xp is np:
         if (found := _lapack.factors(x)) is not None:
             return *found, _lapack.codes(x)
-        getrf = lapack("getrf", x.dtype.char)
-
-        def factor(a: np.ndarray) -> tuple:
-            lu, pivots, info = getrf(a)
-            return lu, pivots + 1, info
-
         results = columns(x.shape, x.dtype), np.zeros((*batch, min(m, n)), np.int32), np.zeros(batch, np.int32)
-        return each(factor, results, x)
+        return each(_factors_and_code, results, x)
     LU, pivots = xp.empty_like(x), xp.empty((*batch, min(m, n)), np.int32)
     for at in np.ndindex(*batch):
         LU[at], pivots[at] = scipy_linalg(xp).lu_factor(x[at], check_finite=False)
     zeros = xp.diagonal(LU, 0, -2, -1) == 0
     return LU, pivots + 1, xp.where(zeros.any(-1), zeros.argmax(-1) + 1, 0).astype(np.int32)
+
+
+def _factors_and_code(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+    """The factors of one matrix, which do not depend on others in its batch."""
+    if (found := _lapack.factors(x)) is not None:
+        return *found, 0
+    LU, pivots, info = lapack("getrf", x.dtype.char)(x)
+    return LU, pivots + 1, info
 
 
 @_lu_factor.vjp("x")
@@ -134,8 +136,8 @@ def _factor_one(x: np.ndarray, _: None) -> Any:
         return *found, _lapack.codes(x)
     if x.ndim > 2:
         return None
-    lu, pivots, info = lapack("getrf", x.dtype.char)(x)
-    return None if info else (lu, pivots + 1, _lapack.codes(x))
+    LU, pivots, info = _factors_and_code(x)
+    return None if info else (LU, pivots, _lapack.codes(x))
 
 
 _short_lu = _lapack.short_way(_lu_factor, _factor_one, square=False)

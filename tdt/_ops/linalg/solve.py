@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from types import ModuleType
@@ -54,16 +55,20 @@ def _by_factors(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, int]:
 
 @op(dtypes=LAPACK, elementwise=False, outputs=("out", "info"), node="LinalgSolveExBackward0", autocast="float32")
 def _solve(xp: ModuleType, a: Any, b: Any) -> Any:
-    if xp is np and a.shape[:-2] == b.shape[:-2] and b.size and (out := _lapack.solve(a, b)) is not None:
+    if xp is np and a.size and b.size and (out := _lapack.solve(a, b)) is not None:
         return out, _lapack.codes(a)
-    try:
-        with raising(xp):
-            return by_columns(xp.linalg.solve(a, b)), xp.zeros(a.shape[:-2], np.int32)
-    except np.linalg.LinAlgError:  # some matrices of the batch are singular: report which
-        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        out, info = each(_by_factors, (columns((*batch, *b.shape[-2:]), b.dtype), np.zeros(batch, np.int32)), a, b)
-        index = (0,) * (len(batch) - a.ndim + 2) + tuple(slice(n) for n in a.shape[:-2])
-        return out, info[index]
+    batch, one = np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), _by_factors
+    if xp is np and batch:
+        one = functools.partial(_solve.forward, np)
+    else:
+        try:
+            with raising(xp):
+                return by_columns(xp.linalg.solve(a, b)), xp.zeros(a.shape[:-2], np.int32)
+        except np.linalg.LinAlgError:  # a matrix is singular: report which
+            pass
+    out, info = each(one, (columns((*batch, *b.shape[-2:]), b.dtype), np.zeros(batch, np.int32)), a, b)
+    index = (0,) * (len(batch) - a.ndim + 2) + tuple(slice(n) for n in a.shape[:-2])
+    return out, info[index]
 
 
 @_solve.vjp("a", "b")
@@ -161,12 +166,14 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
 def _inv(xp: ModuleType, x: Any) -> Any:
     if xp is np and x.size and (out := _lapack.inverse(x)) is not None:
         return out, _lapack.codes(x)
+    if xp is np and x.ndim > 2:
+        return each(functools.partial(_inv.forward, np), (columns(x.shape, x.dtype), _lapack.codes(x)), x)
     try:
         with raising(xp):
             return by_columns(xp.linalg.inv(x)), xp.zeros(x.shape[:-2], np.int32)
     except np.linalg.LinAlgError:
         eye = np.eye(x.shape[-1], dtype=x.dtype)
-        return each(lambda a: _by_factors(a, eye), (columns(x.shape, x.dtype), np.zeros(x.shape[:-2], np.int32)), x)
+        return each(lambda a: _by_factors(a, eye), (columns(x.shape, x.dtype), _lapack.codes(x)), x)
 
 
 _inv.vjp("x")(lambda g_out, out: -(out.mH @ g_out @ out.mH))
