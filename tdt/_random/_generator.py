@@ -76,11 +76,13 @@ class Generator:
         with self.lock:
             return self.engine.fill(out, how, numbers)
 
-    def filled(self, shape: tuple[int, ...], dtype: Any, how: str, numbers: tuple[float, ...]) -> Any:
+    def filled(
+        self, shape: tuple[int, ...], dtype: np.dtype, how: str, numbers: tuple[float, ...]
+    ) -> np.ndarray | None:
         """A new array that is filled so; None where no kernel does."""
         if not isinstance(self.engine, MersenneTwister):
             with self.lock:
-                return self.engine.filled(shape, np.dtype(dtype), how, numbers)
+                return self.engine.filled(shape, dtype, how, numbers)
         out = np.empty(shape, dtype)
         return out if self.fill(out, how, numbers) else None
 

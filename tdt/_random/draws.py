@@ -36,7 +36,7 @@ def uniform(gen: Generator, shape: Shape, dtype: Any, low: float = 0.0, high: fl
         return as_complex(uniform(gen, (*shape, 2), real_of(dtype), low, high), dtype)
     n = math.prod(shape)
     with gen.lock:
-        flat = gen.filled((n,), dtype if dtype.char == "d" else np.float32, "uniform", (low, high))
+        flat = gen.filled((n,), dtype if dtype.char == "d" else np.dtype(np.float32), "uniform", (low, high))
         if flat is None:
             draw = _uniform64 if dtype.char == "d" else _uniform32
             flat = in_blocks(gen, n, lambda n: draw(gen, n, low, high))
@@ -99,18 +99,17 @@ def _low53(gen: Generator, n: int) -> Any:
 
 def integers(gen: Generator, shape: Shape, dtype: Any, low: int, high: int) -> Any:
     """Integers on [low, high), of any real dtype: remainders of draws, so the first values are a little likelier."""
-    span = high - low
-    n = math.prod(shape)
+    dtype, span, n = np.dtype(dtype), high - low, math.prod(shape)
     with gen.lock:
         if (drawn := gen.filled(shape, dtype, "integers", (low, high))) is not None:
             return drawn
         bits = gen.engine.raw(n) if span < WIDE_RANGE else gen.engine.raw64(n)
     if span == 2**64:
-        return narrow(bits.view(np.int64), np.dtype(dtype)).reshape(shape)
+        return narrow(bits.view(np.int64), dtype).reshape(shape)
     bits %= np.uint64(span)
     values = bits.view(np.int64)
     values += np.int64(low)
-    return narrow(values, np.dtype(dtype)).reshape(shape)
+    return narrow(values, dtype).reshape(shape)
 
 
 def full_range(gen: Generator, shape: Shape, dtype: Any) -> Any:
