@@ -15,20 +15,20 @@ from tdt._core.mode import relation_read, state
 from tdt._core.size import Size
 
 _FLOAT32 = _dtype.float32.np
+DETACHED = "detached"  # of a storage's `inference`
 LEAF = ("leaf", 0)  # the edge of a leaf tensor that requires a gradient
 
 
 class Storage:
     """The state that a tensor shares with all its views.
 
-    `version` counts in-place writes. `inference`: whether it was created in inference mode. `detached`: whether it was
-    detached from such a tensor outside that mode: it may be written to. `whole`: the array whose bytes are the storage, if
-    that array is a part of a larger one that the caller owns; else None.
+    `version` counts in-place writes. `inference`: whether it was created in inference mode; DETACHED if it was detached from
+    such a tensor outside that mode: it may be written to, but not saved for backward. `whole`: the array whose bytes are the
+    storage, if that array is a part of a larger one that the caller owns; else None.
     """
 
     version = 0
-    inference = False
-    detached = False
+    inference: bool | str = False
     whole: Any = None
 
     def bump_version(self) -> None:
@@ -123,7 +123,7 @@ class Tensor:
 
     @property
     def _version(self) -> int:
-        if self._st.inference:
+        if self._st.inference is True:
             raise RuntimeError("Inference tensors do not track version counter. clone() gives a normal tensor.")
         relation_read("Tensor._version")
         return self._st.version
@@ -135,7 +135,7 @@ class Tensor:
         >>> tdt.zeros(1).is_inference()
         False
         """
-        return self._st.inference or self._st.detached
+        return bool(self._st.inference)
 
     @property
     def itemsize(self) -> int:

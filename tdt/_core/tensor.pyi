@@ -86,12 +86,12 @@ class _lu_unpack_result(NamedTuple):
     L: Tensor
     U: Tensor
 _FLOAT32: Any
+DETACHED: Any
 LEAF: Any
 class Storage:
     """The state that a tensor shares with all its views."""
     version = 0
-    inference = False
-    detached = False
+    inference: bool | str = False
     whole: Any = None
 
     def bump_version(self) -> None:

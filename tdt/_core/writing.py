@@ -31,7 +31,7 @@ def check_memory(x: Tensor, repeats: bool = False) -> None:
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
             "Please clone() the tensor before performing the operation."
         )
-    if x._st.inference and not state.inference:
+    if x._st.inference is True and not state.inference:
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed. Use clone() first."
         )

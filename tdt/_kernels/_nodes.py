@@ -249,7 +249,7 @@ class _Finish(ObjectCode):
         """(array, storage, version) of a tensor. Python refuses to save one of inference mode."""
         storage = self.slot(x, "tensor._st")
         inference = self.attribute(storage, "inference")
-        self.call_void("Py_DecRef", inference)  # True or False
+        self.call_void("Py_DecRef", inference)  # True, False or DETACHED, which others hold
         self.leave_to_python(self.address(inference) != self.object("false"), array, *owned)
         return self.untracked(self.tuple_of(array, self.owned(storage), self.attribute(storage, "version")))
 

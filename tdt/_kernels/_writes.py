@@ -89,7 +89,7 @@ class _Write(ObjectCode):
         self.refuse(self.count >= LARGE_ARITHMETIC)
         self.storage = self.slot(target, "tensor._st")
         inference = self.attribute(self.storage, "inference")
-        self.call_void("Py_DecRef", inference)  # True or False
+        self.call_void("Py_DecRef", inference)  # True, False or DETACHED, which others hold
         usual = self.address(self.argument[RECORD]) != self.object("zero")  # no inference mode
         self.refuse((self.address(inference) != self.object("false")) & usual)
         self.check_graph(target)

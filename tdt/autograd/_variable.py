@@ -10,7 +10,7 @@ from tdt._core.dtype import FLOAT
 from tdt._core.methods import method, tensor_property
 from tdt._core.mode import relation_read, state
 from tdt._core.old_arguments import refuses_removed_arguments
-from tdt._core.tensor import LEAF, Storage, Tensor, alias
+from tdt._core.tensor import DETACHED, LEAF, Storage, Tensor, alias
 from tdt.autograd._backward import backward as run_backward
 from tdt.autograd._backward import run
 from tdt.autograd._hooks import RemovableHandle
@@ -30,7 +30,7 @@ def set_requires_grad(self: Tensor, value: bool) -> None:
         raise RuntimeError(
             f"only Tensors of floating point and complex dtype can require gradients; this one is {self.dtype}"
         )
-    if value and (self._st.inference or self._st.detached) and not state.inference:
+    if value and self._st.inference and not state.inference:
         raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
     self._edge = LEAF if value else None
 
@@ -191,9 +191,9 @@ def set_data(self: Tensor, value: Tensor) -> None:
 @tensor_property(setter=set_data)
 def data(self: Tensor) -> Tensor:
     """A tensor on the same memory outside the graph, whose in-place changes autograd does not detect."""
-    found, storage = alias(self._a, None), self._st
-    if storage.inference or storage.detached:
-        found._st.detached = True
+    found = alias(self._a, None)
+    if self._st.inference:
+        found._st.inference = DETACHED
     return found
 
 

@@ -256,6 +256,19 @@ def test_a_tensor_detached_from_one_of_inference_mode_may_be_written_to():
     with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode"):
         inside.add_(1)
     assert x[1:].detach_().is_inference()
+    again = x.detach().detach()
+    again.add_(1)
+    assert (again._version, x.detach()._version) == (1, 0)
+
+
+@pytest.mark.parametrize("part", [lambda x: x.detach(), lambda x: x.data, lambda x: x.detach()[1:]])
+def test_a_tensor_detached_from_one_of_inference_mode_is_not_saved_for_backward(part):
+    with tdt.inference_mode():
+        x = tdt.ones(3, dtype=tdt.float64)
+    for _ in range(6):
+        with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+            part(x) * leaf(2.0)
+    assert (part(x).clone() * leaf(2.0)).requires_grad
 
 
 def test_a_gradient_with_a_graph_is_added_to_in_place():
