@@ -63,6 +63,7 @@ from tdt._core.ranges import *
 from tdt._core.sharing import *
 from tdt._core.size import Size
 from tdt._core.storage import *
+from tdt._core.strided_creation import *
 from tdt._core.tensor import Tensor
 from tdt._function_transforms import vmap
 from tdt._kernels._pool import get_num_threads, set_num_threads

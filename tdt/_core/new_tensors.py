@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tdt._core.aliases import Device, Number
-from tdt._core.creation import _shape_of, _sizes, empty_strided, full, make, tensor
+from tdt._core.creation import _shape_of, _sizes, full, make, tensor
 from tdt._core.dtype import dtype as Dtype
 from tdt._core.methods import method, named_like
+from tdt._core.strided_creation import empty_strided
 from tdt._core.tensor import Tensor
 
 if TYPE_CHECKING:
