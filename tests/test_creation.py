@@ -52,6 +52,8 @@ empty_strided((2,), (1, 2)); empty_strided((2,), (-1,)); empty_strided((-2,), (1
 empty_strided((2, 3), (1, 2)).stride(); arange(); arange(end=3); arange(1j); arange(None); arange(3, dtype=lib.bool)
 arange(2, -1, -1); arange(5, 1, -2); arange(0, -3, -1); arange(3, 3, -1); arange(-1, 2**61, 2**60); arange(2, -1, -1.0)
 arange(2, -1, -1, dtype=lib.float64); arange(2, -1, -1, dtype=lib.int32); arange(True, 3); arange(3, 1); arange(0, 3, -1)
+arange(0.0, 3); arange(-0.0, 3); arange(0.0, 5, 2); arange(lib.tensor(0.0), 3); arange(0.0, 3, dtype=lib.int64)
+randint(5.0, (2,)); randint(1.0, 5, (2,)); randint(lib.tensor(1), (2,))
 linspace(0, 1, 2.5); linspace(0, 1j, 3, dtype=lib.float32); linspace(0, 1j, 3); linspace(0, 1, 3, dtype=lib.bool)
 linspace(0, 1, -1); ones(2)['a']; ones(2)[1.5]
 """

@@ -54,7 +54,7 @@ def arange(
     """
     if start is None and end is None:
         raise TypeError('arange() missing 1 required positional arguments: "end"')
-    start, end = (0, start) if end is None else (start or 0, end)
+    start, end = (0, start) if end is None else (0 if start is None else start, end)
     whole: Any = start, end, step
     integers = {int}.issuperset(map(type, whole))
     if integers and dtype is out is None and whole[2] > 0 and -(2**53) < whole[0] <= whole[1] < 2**53:

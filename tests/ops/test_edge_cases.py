@@ -144,13 +144,13 @@ def test_results_of_empty_expanded_and_transposed_tensors_biases_repeats_and_ind
     assert_the_same(code)
 
 
-@pytest.mark.parametrize("name", ["argmax", "argmin"])
+@pytest.mark.parametrize("name", ["argmax", "argmin", "prod", "aminmax"])
 @pytest.mark.parametrize("dim", [(), (0,), [], [1], 1.0, True])
-def test_places_along_what_is_no_dimension_are_refused_in_every_call(name, dim):
+def test_what_is_no_dimension_is_refused_in_every_call(name, dim):
     for x in (tdt.ones(3, 4), tdt.tensor(1.0)):
         for _ in range(FEW_CALLS + 3):
             with pytest.raises(TypeError, match="must be int"):
-                getattr(x, name)(dim)
+                getattr(x, name)(dim=dim)
 
 
 def test_batch_norm_of_an_empty_batch_leaves_the_running_statistics_alone():

@@ -14,7 +14,7 @@ from tdt import _backend
 from tdt._backend.device import CPU, as_device
 from tdt._core import dtype as _dtype
 from tdt._core.broadcasting import check_broadcast
-from tdt._core.calls import front
+from tdt._core.calls import front, integer
 from tdt._core.creation import _finished, _into, _like, _shape_of, make, zeros_like
 from tdt._core.dtype import SCALAR_NAMES
 from tdt._core.dtype import dtype as Dtype
@@ -186,7 +186,7 @@ def randint(
     if dtype is None and out is None:
         dtype = _dtype.int64
     return _random_tensor(
-        _shape_of((size,)), "integers", (int(low), int(high)), generator, out, dtype, device, requires_grad
+        _shape_of((size,)), "integers", (integer(low), integer(high)), generator, out, dtype, device, requires_grad
     )
 
 

@@ -150,7 +150,12 @@ def _aminmax_result(results: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
 
 
 @method()
-@takes(lambda *, dim=None, keepdim=False: (_short_aminmax, () if dim is None else dim, keepdim), _aminmax_result)
+@takes(
+    lambda *, dim=None, keepdim=False: (
+        None if dim.__class__ is tuple else (_short_aminmax, () if dim is None else dim, keepdim)
+    ),
+    _aminmax_result,
+)
 def aminmax(
     input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: tuple[Tensor, Tensor] | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -168,7 +173,7 @@ def aminmax(
     """
     if not input._a.size:
         refuse_empty("aminmax", input, wrap_dims(dim, input.ndim))
-    over = () if dim is None else dim
+    over = () if dim is None else wrap_dim(dim, input.ndim)
     results: tuple[Any, Any] = amin(input, over, keepdim), amax(input, over, keepdim)
     if out is not None:
         results = store_into(out[0], results[0], exact=True), store_into(out[1], results[1], exact=True)

@@ -20,7 +20,7 @@ from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._kernels import LOWER, narrow, widen
 from tdt._kernels.programs_gpu import depending
-from tdt._ops._common import Dims, count, expanded, keep, keepdim_shape, store_into, wrap_dims
+from tdt._ops._common import Dims, count, expanded, keep, keepdim_shape, store_into, wrap_dim, wrap_dims
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt.autograd._fast_path import FastPath, takes
 from tdt.autograd._node_names import by_dim
@@ -364,7 +364,7 @@ def _(xp: ModuleType, g: Any, x: Any, out: Any, dim: AllDims, keepdim: bool) -> 
 
 
 @method()
-@takes(lambda dim=None, keepdim=False: (_short_prod, dim, keepdim))
+@takes(lambda dim=None, keepdim=False: None if dim.__class__ is tuple else (_short_prod, dim, keepdim))
 def prod(
     input: Tensor,
     dim: int | None = None,
@@ -387,6 +387,7 @@ def prod(
     if dtype is None and isinstance(out, Tensor):
         dtype = out.dtype
     x = tensor_argument("prod", input) if dtype is None else input.to(dtype)
+    dim = None if dim is None else wrap_dim(dim, x.ndim)
     return finish(_prod, out, x, dim=wrap_dims(dim, x.ndim), keepdim=keepdim, dtype=_integral(dtype))
 
 
