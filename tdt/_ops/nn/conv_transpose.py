@@ -12,8 +12,9 @@ from tdt._core.calls import front
 from tdt._core.tensor import Tensor
 from tdt._ops._common import Ints
 from tdt._ops.nn._checked import CheckedCalls
+from tdt._ops.nn._conv_arguments import check_arguments, kinds
 from tdt._ops.nn._windows import tuple_of
-from tdt._ops.nn.conv import INPUT_GRAD, _conv_nd, check_arguments, conv1d, conv_input_grad, kinds
+from tdt._ops.nn.conv import INPUT_GRAD, _conv_nd, conv1d, conv_input_grad
 from tdt.autograd._autocast import cast_for
 from tdt.autograd._dispatch import apply
 from tdt.autograd._layouts import Layouts
