@@ -234,6 +234,16 @@ def test_mixed_operands_stay_an_error_where_autocast_casts_none():
         F.linear(x, tensor(7, 5, dtype=tdt.float32))
 
 
+def test_mixed_operands_stay_an_error_after_autocast_has_computed_such_convolutions(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(_dots, "available", lambda: "")
+    x, w = tensor(1, 2, 5, 5), tensor(3, 2, 3, 3, dtype=tdt.float32)
+    for _ in range(3):
+        with tdt.autocast("cpu", tdt.bfloat16):
+            assert F.conv2d(x.float(), w).dtype is tdt.bfloat16
+        with pytest.raises(RuntimeError, match="should be the same"):
+            F.conv2d(x, w)
+
+
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("shapes", CONVOLUTIONS, ids=str)
 @pytest.mark.parametrize("way", [*_dots.EMULATED, *_dots.supported()])

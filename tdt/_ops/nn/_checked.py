@@ -40,7 +40,7 @@ class CheckedCalls:
         """A call's key; None where there may be more to do than to call a kernel.
 
         Args:
-            sizes: stride, padding and the like, a number or one for each of nd dimensions.
+            sizes: stride, padding and the like, a number or one for each of nd dimensions; other integers that results depend on.
         """
         x, w = input._a, weight._a
         if groups.__class__ is not int or x.ndim != nd + 2:

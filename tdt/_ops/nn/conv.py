@@ -416,7 +416,7 @@ def _conv_nd(name: str, nd: int, input: Tensor, weight: Tensor, bias: Tensor | N
         result, call = repeated(conv, (input, weight, bias), how, ON_GPU)
         if result is not None:
             return result
-    key = CHECKED.key(nd, input, weight, bias, groups, stride, padding, dilation)
+    key = CHECKED.key(nd, input, weight, bias, groups, stride, padding, dilation, int(float32_weights))
     if (result := CHECKED.result(conv, key, input, weight, bias)) is not None:
         return result
     input, weight, bias = cast_operands(conv, input, weight, bias)
