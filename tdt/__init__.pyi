@@ -527,7 +527,7 @@ def feature_dropout(input: Tensor, p: builtins.float, train: builtins.bool) -> T
     """Zero each channel with probability `p` and scale the rest by 1 / (1 - p)."""
 def feature_dropout_(input: Tensor, p: builtins.float, train: builtins.bool) -> Tensor:  # tdt/_ops/nn/dropout.py
     """In-place version of `feature_dropout`."""
-def fill(input: Tensor, value: Tensor | _Number) -> Tensor:  # tdt/_ops/elementwise/select.py
+def fill(input: Tensor, value: Tensor | _Number) -> Tensor:  # tdt/_ops/elementwise/fills.py
     """A tensor of the shape and dtype of `input` with every element `value`."""
 def fill_(input: Tensor, value: Tensor | _Number) -> Tensor:  # tdt/_ops/shape/memory.py
     """Overwrite every element with `value`, a number or a 0-d tensor."""

@@ -7,6 +7,7 @@ from tdt._ops.elementwise import (
     binary_math,
     compare,
     complex_numbers,
+    fills,
     math,
     powers,
     rounding,
@@ -14,7 +15,7 @@ from tdt._ops.elementwise import (
     trigonometry,
 )
 
-MODULES = (arithmetic, binary_math, compare, complex_numbers, math, powers, rounding, select, trigonometry)
+MODULES = (arithmetic, binary_math, compare, complex_numbers, fills, math, powers, rounding, select, trigonometry)
 __all__ = [name for module in MODULES for name in module.__all__]
 
 

@@ -1,4 +1,4 @@
-"""Selection, limits and interpolation: where, clamp, masked_fill, lerp, addcmul, addcdiv; copy and fill."""
+"""Selection, limits and interpolation: where, clamp, masked_fill, lerp, addcmul, addcdiv."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from typing import Any, overload
 import numpy as np
 
 from tdt import _backend, _kernels
-from tdt._backend.waiting import refuse_program, repeatable, takes_numbers
+from tdt._backend.waiting import takes_numbers
 from tdt._core import dtype as _dtype
-from tdt._core.calls import check_call, front, plain_number
+from tdt._core.calls import check_call, plain_number
 from tdt._core.dtype import FLOAT8S, FLOATING_AND_COMPLEX, NUMBERS, REAL, SCALAR_NAMES, check_category
-from tdt._core.float8 import KINDS, astype
-from tdt._core.from_data import LARGE, check_bits, fill_number, held
+from tdt._core.from_data import LARGE, check_bits, held
 from tdt._core.methods import function_alias, method
 from tdt._core.old_arguments import accepts_old_order
 from tdt._core.tensor import Tensor
-from tdt._core.writing import rounded_twice
 from tdt._kernels import LOWER
 from tdt._kernels.expression import as_number
 from tdt._ops._common import C_NAMES, Number, conj, rounded
 from tdt._ops.elementwise._front import check_operands, refuse_out
+from tdt._ops.elementwise.fills import fitting
 from tdt._ops.index.nonzero import nonzero
 from tdt.autograd._dispatch import apply, converted, number_key, ufunc_of
 from tdt.autograd._in_place_methods import by_op_of_floats
@@ -31,8 +30,8 @@ from tdt.autograd._op import finish, op
 from tdt.autograd._remembered import calls_by_shape, calls_one_op
 
 __all__ = [
-    "addcdiv", "addcmul", "clamp", "clamp_", "clamp_max", "clamp_max_", "clamp_min", "clamp_min_", "clip", "clip_", "fill",
-    "lerp", "masked_fill", "where",
+    "addcdiv", "addcmul", "clamp", "clamp_", "clamp_max", "clamp_max_", "clamp_min", "clamp_min_", "clip", "clip_", "lerp",
+    "masked_fill", "where",
 ]  # fmt: skip
 
 
@@ -270,21 +269,6 @@ _masked_fill.fast_vjp("x")(lambda xp, g, mask: _masked_fill.forward(xp, g, mask,
 _masked_fill.vjp("value")(lambda g, mask, value_dtype: converted(where(mask, g, 0).sum(), _dtype.of(value_dtype)))
 
 
-def fitting(xp: ModuleType, value: Any, np_dtype: Any) -> Any:
-    """A number or 0-d array as a 0-d array of the dtype, or a number; RuntimeError where the dtype cannot hold the value."""
-    if value.__class__ is float and np_dtype.kind == "f" and (-LARGE < value < LARGE or value - value != 0):
-        return np_dtype.type(value)
-    if (
-        xp is not np and hasattr(value, "dtype") and value.dtype.kind != "c"
-    ):  # reading the value would synchronize with the GPU
-        return value.astype(np_dtype)
-    number = value.item() if isinstance(value, np.ndarray) else value
-    filled = fill_number(number, _dtype.of(np_dtype), "value")[0]
-    if xp is not np and np_dtype.kind in "biufc":  # a kernel takes it as a number, without an upload
-        return astype(np.asarray(filled), np_dtype)[()]
-    return astype(xp.asarray(filled), np_dtype)
-
-
 @method()
 @calls_by_shape
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
@@ -435,87 +419,6 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Tensor | N
             expected, got = (C_NAMES.get(d.name, d.name) for d in (input.dtype, tensor.dtype))
             raise RuntimeError(f"expected dtype {expected} for `{name}` but got dtype {got}")
     return finish(_lerp, out, input, end, weight)
-
-
-_COPIED = (_kernels.gpu_kernel("formula_gpu:copied", _kernels.gpu_converted),)
-
-
-@op(promote=(), computes=False, float8=FLOAT8S, node="CopyBackwards")
-@repeatable
-def _copy(xp: ModuleType, x: Any, source: Any, *, out: Any = None) -> Any:
-    if out is not None and (fast := _kernels.chosen(_COPIED, xp, source, out)):
-        return fast(source, out)
-    refuse_program()
-    if out is None:
-        return xp.array(xp.broadcast_to(_convertible(source, x), x.shape), dtype=x.dtype)
-    xp.copyto(out, _convertible(source, x), casting="unsafe")
-    return out
-
-
-def _convertible(source: Any, x: Any) -> Any:
-    """`source` for a tensor like `x`: its real part for one of real numbers, rounded for float8 and float16."""
-    if x.dtype in KINDS or source.dtype in KINDS:
-        return astype(source, x.dtype)
-    return rounded_twice(source.real if source.dtype.kind == "c" and x.dtype.kind not in "bc" else source, x.dtype)
-
-
-_copy.vjp("x")(lambda g: g.new_zeros(g.shape))
-_copy.fast_vjp("x")(lambda xp, g: xp.zeros(g.shape, g.dtype))
-_copy.vjp("source")(lambda g, source_dtype: converted(g, _dtype.of(source_dtype)))
-
-
-def _fill_name(node: Any) -> str:
-    return f"FillBackward{2 if node.backward_plan.numbers >> 1 & 1 else 3}"
-
-
-_FILLED = (_kernels.gpu_kernel("move_gpu:filled", _kernels.gpu_words),)
-
-
-@op(promote=(), computes=False, repeats=True, float8=FLOAT8S, node=_fill_name)
-@repeatable
-def _fill(xp: ModuleType, x: Any, value: Any, *, out: Any = None) -> Any:
-    value = fitting(xp, value, x.dtype)
-    if xp is not np:
-        if out is not None and isinstance(value, np.generic) and (fast := _kernels.chosen(_FILLED, xp, out)):
-            return fast(out, value)
-        refuse_program()
-    out = xp.empty(x.shape, x.dtype) if out is None else out
-    if xp is np and x.dtype == _dtype.bfloat16.np:
-        _kernels.fill(out, value)
-    else:
-        out[...] = value
-    return out
-
-
-_fill.vjp("x")(lambda g: g.new_zeros(g.shape))
-_fill.fast_vjp("x")(lambda xp, g: xp.zeros(g.shape, g.dtype))
-_fill.vjp("value")(lambda g, value_dtype: converted(g.sum(), _dtype.of(value_dtype)))
-
-
-@front
-def fill(input: Tensor, value: Tensor | Number) -> Tensor:
-    """A tensor of the shape and dtype of `input` with every element `value`.
-
-    Args:
-        value: a number or 0-d tensor.
-    Shape: input (*), value (); result that of input.
-    Raises:
-        RuntimeError: when `value` has dimensions, or the dtype of `input` cannot hold it.
-
-    >>> import tdt
-    >>> tdt.fill(tdt.zeros(2), 3)
-    tensor([3., 3.])
-    """
-    return label(_fill(input, value_of_fill(value)), f"FillBackward{int(isinstance(value, Tensor))}")
-
-
-def value_of_fill(value: Tensor | Number) -> Tensor | Number:
-    """`value`, a number or a 0-d tensor; RuntimeError for more elements."""
-    if isinstance(value, Tensor) and value.ndim:
-        raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
-    if value.__class__ is int:
-        check_bits(value)
-    return value
 
 
 @method(aliases=("clip_",))

@@ -18,7 +18,7 @@ from tdt._core.methods import method
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor, alias, wrap
 from tdt._core.writing import is_same_data
-from tdt._ops.elementwise.select import _copy, _fill
+from tdt._ops.elementwise.fills import _copy, _fill
 from tdt._ops.index.by_tensors import _fitted, _index, _index_mask, _integers, index, index_put_
 from tdt._ops.index.direct import (
     INT64,

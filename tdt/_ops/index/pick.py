@@ -23,7 +23,7 @@ from tdt._core.writing import check_memory, refuse_shared
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._factors import wrapped
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
-from tdt._ops.elementwise.select import fitting
+from tdt._ops.elementwise.fills import fitting
 from tdt._ops.index._checks import check_places, vector_index
 from tdt._ops.index.scatter import _scatter_reduce, all_in_range, at_least_1d, gather, prepared_number
 from tdt._ops.shape.memory import in_format

@@ -19,7 +19,7 @@ from tdt._core.tensor import Tensor, wrap
 from tdt._core.writing import refuse_shared
 from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import refuse_out
-from tdt._ops.elementwise.select import fitting
+from tdt._ops.elementwise.fills import fitting
 from tdt.autograd._dispatch import apply
 from tdt.autograd._in_place_methods import by_one_of, by_op_of
 from tdt.autograd._node_names import by_number

@@ -24,7 +24,7 @@ from tdt._core.writing import is_same_data
 from tdt._kernels import CONVERSIONS, contiguous_copy, convert_into, copy_to, fill
 from tdt._kernels._threads import THREADS
 from tdt._ops._common import tensor_argument
-from tdt._ops.elementwise.select import _copy, _fill, value_of_fill
+from tdt._ops.elementwise.fills import _copy, _fill, value_of_fill
 from tdt.autograd._dispatch import converted, unary
 from tdt.autograd._inplace import is_plain, is_unrecorded, write
 from tdt.autograd._node_names import label
