@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 SECTION, SYMBOL = struct.Struct("<IIQQQQIIQQ"), struct.Struct("<IBBHQQ")
 FUNCTION = 2  # of symbols: their type
 PARAMETER, THREADS, REGISTERS, FRAME = 0x17, 0x05, 0x2F, 0x11  # attributes of a section .nv.info
+# From compute capability 9.0 on, a section of shared memory begins with what CUDA itself takes, beyond what a block may have.
+RESERVED, BY_CUDA = ".nv.shared.reserved.0", 1024
 LONG = 4  # attributes whose value follows, with its length ahead of it
 
 
@@ -19,6 +21,7 @@ class Kernel:
     Attributes:
         parameters: (offset, bytes) of each, in order.
         frame: bytes of memory that each thread has for what its registers do not hold.
+        shared: bytes of shared memory that its own variables take.
         threads: the most in a block, where `__launch_bounds__` says so; else 1,024.
     """
 
@@ -45,7 +48,7 @@ def kernels(cubin: bytes) -> dict[str, Kernel]:
                 kernel.threads = struct.unpack_from("<I", value)[0]
         kernel.parameters = [places[k] for k in sorted(places)]
         if (shared := sections.get(f".nv.shared.{name}")) is not None:
-            kernel.shared = shared[5]
+            kernel.shared = shared[5] - (BY_CUDA if RESERVED in sections else 0)
     for attribute, value in _attributes(cubin, sections.get(".nv.info")):
         if attribute in (REGISTERS, FRAME):
             symbol, number = struct.unpack("<II", value)

@@ -200,5 +200,6 @@ def test_a_cubin_lists_what_its_kernels_need():
     assert kernel.parameters == [(0, 8), (8, 8), (16, 8), (24, 8), (32, 16)]
     assert 0 < kernel.registers <= 32
     assert (kernel.shared, kernel.threads) == (0, 1024)
-    bounded = compiler.compile_using_nvrtc(_cuda.PRELUDE + BOUNDED, OPTIONS, arch="80")[0]
-    assert (cubin.kernels(bounded)["bounded"].shared, cubin.kernels(bounded)["bounded"].threads) == (800, 256)
+    for arch in kernels.ARCHITECTURES:
+        bounded = compiler.compile_using_nvrtc(_cuda.PRELUDE + BOUNDED, OPTIONS, arch=arch)[0]
+        assert (cubin.kernels(bounded)["bounded"].shared, cubin.kernels(bounded)["bounded"].threads) == (800, 256)
