@@ -1,7 +1,8 @@
-"""Cumulative sums and products along a dimension on a GPU, in one launch.
+"""Cumulative sums and products along a dimension on a GPU, in one launch, or two for long rows.
 
-A block has a row: each thread adds up neighbours, the threads' totals are added up in shared memory, and each thread writes its
-own. Floating-point numbers are added and multiplied in double precision, and rounded once.
+A block has a row, or a part of a long one: each thread adds up neighbours, the threads' totals are added up in shared memory, and
+each thread writes its own. Of a long row a launch before adds up the parts. Floating-point numbers are added and multiplied in
+double precision, and rounded once.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from tdt._kernels.order_gpu import INTEGERS
 from tdt._kernels.programs_gpu import MEMORY
 
 SHORT = 8  # elements that a thread adds up, where a block has enough threads
+PART = SHORT * _cuda.LONGEST_BLOCK  # elements of a part of a row
+MOST_PARTS = 256  # of longer rows parts have more elements
 SOURCE = (
     f"""
 struct rows {{ whole size[{MOST}], from[{MOST}], to[{MOST}]; }};
@@ -26,13 +29,15 @@ struct rows {{ whole size[{MOST}], from[{MOST}], to[{MOST}]; }};
 __device__ __forceinline__ wide joined(wide a, wide b) { return PRODUCT ? a * b : a + b; }
 
 extern "C" __global__ void __launch_bounds__(1024) scan_rows(
-    const stored* x, stored* out, long long count, long long n, long long step, long long to_step, long long rank,
-    long long reverse, const __grid_constant__ rows z) {
+    const stored* x, stored* out, wide* of_parts, long long count, long long n, long long step, long long to_step, long long rank,
+    long long reverse, long long parts, long long length, const __grid_constant__ rows z) {
     __shared__ wide totals[1024];
     const int own = (int)threadIdx.x;
-    const long long each = (n + blockDim.x - 1) / blockDim.x, begin = own * each, end = begin + each < n ? begin + each : n;
-    for (long long row = blockIdx.x; row < count; row += gridDim.x) {
-        whole rest = (whole)row, from = 0, to = 0;
+    const long long each = (length + blockDim.x - 1) / blockDim.x;
+    for (long long b = blockIdx.x; b < count * parts; b += gridDim.x) {
+        const long long first = b % parts * length, last = min(first + length, n);
+        const long long begin = min(first + own * each, last), end = min(begin + each, last);
+        whole rest = (whole)(b / parts), from = 0, to = 0;
         for (int d = (int)rank - 1; d >= 0; d--) {
             const whole k = rest % z.size[d];
             rest /= z.size[d];
@@ -49,7 +54,14 @@ extern "C" __global__ void __launch_bounds__(1024) scan_rows(
             totals[own] = joined(before, totals[own]);
             __syncthreads();
         }
-        wide running = own ? totals[own - 1] : (wide)PRODUCT;
+        if (!out) {
+            if (own == 0) of_parts[b] = totals[blockDim.x - 1];
+            __syncthreads();
+            continue;
+        }
+        wide running = PRODUCT;
+        for (long long k = b - b % parts; k < b; k++) running = joined(running, of_parts[k]);
+        if (own) running = joined(running, totals[own - 1]);
         for (long long k = begin; k < end; k++) {
             const long long at = reverse ? n - 1 - k : k;
             running = joined(running, (wide)load(x[from + at * step]));
@@ -87,9 +99,15 @@ def _scanned(x: Any, dim: int, reverse: bool, product: bool) -> Any:
     for k, d in enumerate(others):
         z[:, k] = x.shape[d], x.strides[d] // x.itemsize, out.strides[d] // x.itemsize
     steps = x.strides[dim] // x.itemsize, out.strides[dim] // x.itemsize
-    numbers = x.size // n, n, *steps, len(others), int(reverse), _cuda.opaque(z.reshape(-1))
-    blocks, threads = min(x.size // n, _cuda.MOST_BLOCKS), _cuda.threads_for(-(-n // SHORT))
-    _kernel(x.dtype, product, whole)((blocks,), (threads,), (x, out, *numbers))
+    length = -(-n // min(-(-n // PART), MOST_PARTS))
+    parts, rows = -(-n // length), x.size // n  # that depend on the length alone, as the last bits of sums do
+    numbers = rows, n, *steps, len(others), int(reverse), parts, length, _cuda.opaque(z.reshape(-1))
+    sizes = (min(rows * parts, _cuda.MOST_BLOCKS),), (_cuda.threads_for(-(-length // SHORT)),)
+    kernel, of_parts = _kernel(x.dtype, product, whole), None
+    if parts > 1:
+        of_parts = MEMORY.empty(rows * parts, np.dtype("d" if x.dtype in _cuda.LETTERS else "q"))
+        kernel(*sizes, (x, None, of_parts, *numbers))
+    kernel(*sizes, (x, out, of_parts, *numbers))
     return out
 
 
