@@ -106,8 +106,59 @@ def _moves(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
 
 
 def _running(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
-    rows, columns = new(300, 5000), new(700, 60)
-    return rows.cumsum(1), columns.cumsum(0), (columns * 0.1 + 1).prod(1), rows.logsumexp(1), columns.logsumexp((0, 1))
+    rows, columns, long = new(300, 5000), new(700, 60), new(2, 70_000)
+    sums = rows.cumsum(1), columns.cumsum(0), long.cumsum(1)
+    return *sums, (columns * 0.1 + 1).prod(1), rows.logsumexp(1), columns.logsumexp((0, 1))
+
+
+SORTED = (tdt.int64, tdt.int32, tdt.int16, tdt.int8, tdt.uint8, tdt.bool, tdt.bfloat16, tdt.float16, tdt.float32)
+
+
+def _ordered(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
+    """Numbers of all types in order, with equal ones among them and NaN, and their places."""
+    scale, whole = new(1), (new(60, 300).detach() * 3).round()
+    found = []
+    for dtype in SORTED:
+        x = whole.abs().to(dtype) if dtype in (tdt.uint8, tdt.bool) else whole.to(dtype)
+        if x.is_floating_point():
+            x[::3, ::7] = math.nan
+        for descending in (False, True):
+            values, places = x.sort(1, descending)
+            found += [values, places]
+        found += [x.t().flip(0), x.roll(7, 1), x.tril(1)]
+    return tuple(each.to(scale.dtype).nan_to_num(99.0) * scale for each in found)
+
+
+def _long_strides(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
+    """By kernels that count in 64 bits: that of a dimension of size 1 is a stride for which 32 bits do not suffice."""
+    x = new(600).as_strided((1, 600), (1 << 33, 1))
+    image = x.as_strided((1, 2, 10, 30), (1 << 33, 300, 30, 1))
+    places = tdt.from_numpy(_indices(1, 90, below=600)).to(x.device)
+    return (
+        x.sort(1).values, x.topk(5).values, x.cumsum(1), x.tril(9), x.gather(1, places), tdt.cat([x, x * 2]), F.pad(x, (1, 2)),
+        F.max_pool2d(image, 2), F.avg_pool2d(image, 3), F.unfold(image, 3),
+    )  # fmt: skip
+
+
+def _misplaced(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
+    """What a read says after an index out of range, on a GPU as before the operation on the CPU."""
+    x, bad = new(5, 4), tdt.tensor([[0, 4], [1, 2]])
+    if x.is_cuda:
+        bad = bad.to(x.device)
+        wrong_calls = (
+            lambda: x.gather(1, bad),
+            lambda: F.one_hot(bad, 4),
+            lambda: x[bad + 1],
+            lambda: x.index_select(0, bad[0] + 1),
+        )
+        for wrong in wrong_calls:
+            try:
+                wrong()
+                x.detach().sum().item()
+            except IndexError:
+                continue
+            raise ValueError("an index out of range was not reported")
+    return (x.gather(1, bad % 4),)
 
 
 def _drawn(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
@@ -152,6 +203,9 @@ CASES: dict[str, Case] = {
     "sorting": lambda new: (
         new(300, 700).sort(1).values, new(700, 60).topk(20, 0).values, new(3, 4096).sort(1, descending=True).values,
     ),
+    "sorting and moves of all types": _ordered,
+    "long strides": _long_strides,
+    "indices out of range": _misplaced,
     "moves": _moves,
     "running sums": _running,
     "random numbers": _drawn,

@@ -109,6 +109,18 @@ CALLS = {
     "extremes and their places": (lambda x: x.max(1).values + x.min(0)[0].max(0).values + x.argmax(), (7, 9000)),
     "losses of pairs": (lambda x: F.mse_loss(x, x * 2) + F.binary_cross_entropy_with_logits(x, x * 2), (7, 1500)),
     "random numbers": (lambda x: x + tdt.rand(x.shape, device="cuda", dtype=x.dtype), (7, 1500)),
+    "normal numbers": (lambda x: x + tdt.randn(x.shape, device="cuda", dtype=x.dtype), (7, 1500)),
+    "whole numbers": (lambda x: x + tdt.randint(9, (15,), device="cuda") + tdt.randint(1 << 40, (15,), device="cuda"), (7, 15)),
+    "sorting of the longest rows": (lambda x: x.sort(1).values + x.topk(4096, 1).values, (3, 4096)),
+    "sorting of integers": (lambda x: x + x.detach().long().sort(1).values + x.detach().bool().sort(1).values, (3, 40)),
+    "running sums": (lambda x: x.cumsum(1) + x.cumprod(0) + x.detach().long().cumsum(1), (7, 9000)),
+    "products and logarithms of sums": (lambda x: x.prod(1) + x.logsumexp(1) + (x > 0).any(1), (7, 9000)),
+    "copies of views": (lambda x: x.flip(0).repeat(2, 1) + F.unfold(x[None, None], 1)[0, 0, 0], (7, 15)),
+    "triangles": (lambda x: x.tril() + x.triu(1), (7, 15)),
+    "elements at indices": (lambda x: x.gather(1, tdt.zeros(7, 2, dtype=tdt.int64, device="cuda")), (7, 15)),
+    "one-hot": (lambda x: x * F.one_hot(tdt.zeros(7, dtype=tdt.int64, device="cuda"), 15), (7, 15)),
+    "filled memory": (lambda x: x + tdt.full((7, 15), 2.0, device="cuda", dtype=x.dtype), (7, 15)),
+    "interpolation": (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), (2, 3, 9, 9)),
 }  # fmt: skip
 
 
@@ -124,7 +136,10 @@ def test_kernels_written_by_hand_compile_for_all_gpus_and_fit_them(what: str, dt
     for kernel in found:  # `Checked` has held arguments and resources to what each was compiled to
         assert [kernel.others[arch].name for arch in ("80", "100")] == [kernel.name] * 2
         frames = {arch: kernel.others[arch].frame for arch in ("80", "100")}
-        assert max(frames.values()) <= 32, f"{kernel.name} keeps arrays in memory that registers should hold: {frames}"
+        most = 40 if kernel.name == "normal" else 32  # 40: by a sine in double precision
+        assert max(frames.values()) <= most, (
+            f"{kernel.name} keeps arrays in memory that registers should hold: {frames}"
+        )
 
 
 OPTIMIZERS = ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adamax", "Adadelta", "NAdam", "RAdam", "ASGD")
