@@ -199,7 +199,8 @@ def threads_for(length: int) -> int:
 
 def whole(*arrays: Any) -> tuple[str, type]:
     """What counts the elements of arrays: the type `whole` in CUDA C, of 32 bits where their memory allows, and NumPy's."""
-    ends = [sum((n - 1) * abs(s) for n, s in zip(a.shape, a.strides, strict=True)) // a.itemsize for a in arrays]
+    # A kernel gets the stride of a dimension of size 1, too.
+    ends = [sum(max(n - 1, 1) * abs(s) for n, s in zip(a.shape, a.strides, strict=True)) // a.itemsize for a in arrays]
     long = max(*ends, *(a.size for a in arrays)) >= MOST_INT
     return ("typedef long long whole;\n", np.int64) if long else ("typedef int whole;\n", np.int32)
 

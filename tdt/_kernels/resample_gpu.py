@@ -32,8 +32,11 @@ extern "C" __global__ void resample(const real* x, const long long* places, cons
 
 @functools.lru_cache(256)
 def _uploaded(table: Any, gpu: int, weights: bool) -> Any:
+    """A part of a table on a GPU, where it is complete: any stream may read it."""
     xp = _backend.gpu()
-    return xp.asarray(table.weight if weights else np.concatenate([table.start, table.index]))
+    found = xp.asarray(table.weight if weights else np.concatenate([table.start, table.index]))
+    xp.cuda.get_current_stream().synchronize()
+    return found
 
 
 def _places(table: Any) -> Any:

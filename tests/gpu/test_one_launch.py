@@ -159,6 +159,39 @@ def test_indices_out_of_range_are_reported_at_the_next_read():
         assert x.sum().item() == 6
 
 
+def test_a_long_stride_of_a_dimension_of_size_1_fits_a_kernels_numbers():
+    """That of a row of a tensor of more than 2^31 elements, for which 32 bits suffice otherwise."""
+    x = tdt.tensor(numbers(10)).float()
+    there, here = x.cuda().as_strided((1, 10), (1 << 33, 1)), x[None]
+    for function in (
+        lambda x: x.sort(1), lambda x: x.topk(3), lambda x: x.cumsum(1), tdt.tril, lambda x: tdt.cat([x, x]),
+        lambda x: x.gather(1, tdt.tensor([[3, 1]], device=x.device)), lambda x: F.pad(x, (1, 2)), lambda x: x.fill_(2.0),
+    ):  # fmt: skip
+        found, right = function(there), function(here)
+        for got, want in zip(*[each if isinstance(each, tuple) else [each] for each in (found, right)], strict=True):
+            assert got.tolist() == want.tolist()
+    image = x.cuda().as_strided((1, 1, 2, 4), (1 << 33, 1 << 33, 4, 1))
+    assert F.max_pool2d(image, 2).tolist() == F.max_pool2d(x[:8].reshape(1, 1, 2, 4), 2).tolist()
+
+
+def test_classes_of_one_hot_are_checked_whatever_their_dimensions():
+    classes = tdt.tensor([2, 7], device="cuda").reshape(2, *(1,) * 8)
+    with pytest.raises(IndexError, match=r"smaller than num_classes \(4\), but one is 7"):
+        F.one_hot(classes, 4).sum().item()
+    same(F.one_hot(classes, 8), F.one_hot(classes.cpu(), 8))
+
+
+def test_an_axis_that_one_stream_has_resampled_is_resampled_by_others():
+    x = tdt.tensor(numbers(1, 2, 5, 6)).float()
+    right, there = F.interpolate(x, (7, 19), mode="bilinear"), x.cuda()
+    with tdt.cuda.stream(tdt.cuda.Stream()):
+        first = F.interpolate(there, (7, 19), mode="bilinear")
+    with tdt.cuda.stream(tdt.cuda.Stream()):  # which waits for nothing of the other one
+        assert tdt.equal(F.interpolate(there, (7, 19), mode="bilinear").cpu(), right)
+    tdt.cuda.synchronize()
+    assert tdt.equal(first.cpu(), right)
+
+
 def test_one_hot_and_take_along_dim_read_nothing(counted):
     classes, x = tdt.tensor([[0, 3], [2, 2]]), tdt.tensor(numbers(3, 4)).float()
     places = tdt.tensor([[0, -1, 3], [-4, 2, 2], [1, 1, -2]])

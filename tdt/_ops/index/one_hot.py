@@ -13,13 +13,13 @@ from tdt._backend.waiting import refuse_program, repeatable
 from tdt._core.dtype import int64
 from tdt._core.mode import check_values
 from tdt._core.tensor import Tensor
-from tdt._kernels import SWITCHES, chosen, gpu_kernel, gpu_words
+from tdt._kernels import SWITCHES, always, chosen, gpu_kernel
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.index.scatter import all_in_range
 from tdt.autograd._dispatch import unary
 from tdt.autograd._op import op
 
-_ON_GPU = (gpu_kernel("move_gpu:one_hot", gpu_words),)
+_ON_GPU = (gpu_kernel("move_gpu:one_hot", always),)
 OUTSIDE = "Class values must be non-negative and smaller than num_classes ({limit}), but one is {value}"
 
 
@@ -43,6 +43,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     Shape: input (*), int64; result (*, num_classes), int64.
     Raises:
         RuntimeError: when the dtype is not int64, an index is negative or not below `num_classes`, or -1 meets an empty tensor.
+        IndexError: at the next read from a GPU, if `num_classes` is given, for an index there that is negative or not below it.
 
     >>> import tdt
     >>> tdt.nn.functional.one_hot(tdt.tensor([0, 2]))
