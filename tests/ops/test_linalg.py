@@ -40,6 +40,8 @@ AGREE = {
     "inv_ex: singular": lambda t: t.linalg.inv_ex(t.stack([t.eye(2), t.zeros(2, 2)])).info,
     "solve_ex: singular": lambda t: tuple(t.linalg.solve_ex(t.zeros(2, 2), t.ones(2))),
     "solve_ex: codes are A's": lambda t: t.linalg.solve_ex(t.zeros(2, 1, 1), t.ones(3, 2, 1, 1)).info,
+    "slogdet: nan": lambda t: tuple(t.linalg.slogdet(t.tensor([[[math.nan, 1.0], [1.0, 2.0]], [[1.0, 2.0], [3.0, 4.0]]]))),
+    "slogdet: infinity": lambda t: tuple(t.linalg.slogdet(t.tensor([[-math.inf, 1], [1, 2]]))),
     "solve: no equations": lambda t: t.linalg.solve(t.zeros(2, 0, 0), t.zeros(2, 0, 3)),
     "solve_triangular: a zero": lambda t: t.linalg.solve_triangular(t.zeros(2, 2), t.ones(2, 1), upper=True),
     "solve_triangular: broadcast": lambda t: t.linalg.solve_triangular(

@@ -302,8 +302,11 @@ def _cofactors(x: Tensor) -> Tensor:
 
 @op(dtypes=LAPACK, outputs=("sign", "logabsdet"), node="LinalgSlogdetBackward0")
 def _slogdet(xp: ModuleType, x: Any) -> Any:
-    sign, value = xp.linalg.slogdet(x)
-    return xp.asarray(sign), xp.asarray(value)
+    with np.errstate(all="ignore"):  # as in `_det`
+        sign, value = map(xp.asarray, xp.linalg.slogdet(x))
+    if x.dtype.kind == "f":  # as in PyTorch, where the signs of pivots are multiplied: that of nan is 0
+        sign = xp.where(xp.isnan(value), x.dtype.type(0), sign)
+    return sign, value
 
 
 @_slogdet.vjp("x")
