@@ -161,7 +161,7 @@ def blocks_of_normals(code: Code, first: Value, last: Value, arguments: list[Val
             radius = inline(code, lambda x: sqrt(log(1 - x) * -2), unit)
             for half, formula in ((0, cos_of_small), (PAIRS, sin_of_small)):
                 value = radius * inline(code, lambda x, f=formula: f(x * TURN), turn) * scale
-                code.store(code.select(mean != 0, value + shift, value), out, to + k + half)
+                code.store(value + shift, out, to + k + half)
 
     with code.loop(0, n, ROOM) as start:
         count = code.minimum(n - start, ROOM)

@@ -134,8 +134,8 @@ class MersenneTwister:
 
     def fill(self, out: np.ndarray, how: str, numbers: tuple[float, ...]) -> bool:
         """Fill a contiguous array as `counts_cpu.filler` says; False, with nothing drawn, where no kernel does."""
-        # 0.0 and -0.0 are equal; of the standard numbers they have the same results.
-        signs = None if all(numbers) or numbers == STANDARD else (copysign(1, numbers[0]), copysign(1, numbers[1]))
+        # 0.0 and -0.0 are equal.
+        signs = None if numbers is STANDARD or all(numbers) else (copysign(1, numbers[0]), copysign(1, numbers[1]))
         key = how, out.dtype, out.size, numbers, signs
         found = _fillers.get(key)
         if found is None:

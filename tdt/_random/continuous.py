@@ -84,8 +84,7 @@ def _box_muller(xp: Any, flat: Any, mean: float, std: float) -> None:
         blocks[:, 0], blocks[:, 1] = radius * xp.cos(angle), radius * xp.sin(angle)
     if std != 1:
         flat *= number(std)
-    if mean != 0:
-        flat += number(mean)
+    flat += number(mean)  # which makes 0 of -0
 
 
 TURN = np.float32(2 * np.pi)

@@ -36,6 +36,12 @@ def _draws() -> dict[str, Callable[[Any], Any]]:
             f"randn {n} of float64": lambda t, n=n: t.randn(n, dtype=t.float64),
             f"normal_ {n}": lambda t, n=n: t.empty(n).normal_(1.5, 2.5),
         }
+    for n in (7, 16, 40):
+        calls |= {
+            f"signs of zeros {n}": lambda t, n=n: t.empty(n).normal_(0, 0).signbit(),
+            f"signs of zeros {n} of float64": lambda t, n=n: t.empty(n, dtype=t.float64).normal_(0, 0).signbit(),
+            f"signs of zeros {n} of bfloat16": lambda t, n=n: t.empty(n, dtype=t.bfloat16).normal_(0, 0).signbit(),
+        }
     for name, (low, high) in INTEGERS.items():
         calls[f"randint of {name}"] = lambda t, name=name, low=low, high=high: t.randint(
             low, high, (33,), dtype=getattr(t, name)
