@@ -65,7 +65,8 @@ class meta(handling):
                 several = isinstance(result, tuple)
                 outputs = [stand_in(t._a.shape, t._a.dtype) for t in (result if several else (result,))]
             else:
-                dtype = next(x._a.dtype for x in operands if isinstance(x, Tensor) and x._a.dtype.kind in "fcV")
+                dtypes = [x._a.dtype for x in operands if isinstance(x, Tensor)]
+                dtype = next((kind for kind in dtypes if kind.kind in "fcV"), dtypes[0])
                 found = op.shape(*shapes, **full)
                 several = bool(found) and isinstance(found[0], tuple)
                 shaped = zip(found if several else (found,), op.outputs, strict=True)
