@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tdt import _backend
+from tdt._backend.layout import empty_in_order
 from tdt._backend.waiting import CURRENT
 from tdt._kernels import _cuda
 
@@ -242,10 +243,10 @@ class _Memory:
         return array
 
     def empty_like(self, like: Any, dtype: Any = None) -> Any:
-        """An array that lies as another one, without its gaps."""
+        """An array that lies as another one, without its gaps, as PyTorch's `empty_like` does."""
         if like.flags.c_contiguous:
             return self.empty(like.shape, like.dtype if dtype is None else dtype)
-        array = _backend.gpu().empty_like(like, dtype)
+        array = empty_in_order(_backend.gpu(), like, dtype)
         if CURRENT.notes is not None:
             CURRENT.notes.allocated(array)
         return array

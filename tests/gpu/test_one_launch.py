@@ -50,6 +50,18 @@ def test_sorting(shape: tuple, dim: int, dtype: tdt.dtype):
                 same(there.topk(k, dim, k != 1), here.topk(k, dim, k != 1))
 
 
+@pytest.mark.parametrize("dtype", [tdt.float32, tdt.int64], ids=str)
+def test_expanded_tensors_are_sorted_into_the_memory_order_of_the_cpus(dtype: tdt.dtype):
+    x = with_ties((2, 5, 4), dtype)
+    for view in (
+        lambda x: x[:1].expand(3, 5, 4), lambda x: x[:, :1].expand(2, 5, 4), lambda x: x[:1].expand(3, 5, 4).transpose(0, 2),
+    ):  # fmt: skip
+        for dim in range(3):
+            here, there = view(x), view(x.cuda())
+            same(there.sort(dim), here.sort(dim))
+            same(there.argsort(dim), here.argsort(dim))
+
+
 def test_sorting_takes_one_launch_and_keeps_nan_infinities_and_zeros_of_either_sign():
     inf, nan = np.inf, np.nan
     x = tdt.tensor(
