@@ -46,8 +46,9 @@ SIZE = 1 << 16  # elements of an activation, which take more than all that is no
 
 
 def _peak(run) -> float:
-    """The most memory of arrays that a second call of `run` takes, in activations of SIZE numbers of float32."""
-    run()
+    """The most memory that a later call of `run` takes, in activations of SIZE numbers of float32: the first ones prepare."""
+    for _ in range(6):
+        run()
     tracemalloc.start()
     try:
         run()
