@@ -238,6 +238,8 @@ def test_arrays_with_gaps_are_folded_as_their_copies(shape: tuple[int, int]):
     ]
     for view in (x[:, ::2], x[:, 1:], x[:, :1].expand(shape), x[:1].expand(shape), x.t()[::3]):
         for function, dim in itertools.product(functions, (0, 1, (0, 1))):
+            if function is tdt.prod and isinstance(dim, tuple):  # which it refuses
+                continue
             expected = function(view.contiguous(), dim=dim)
             for _ in range(5):
                 found = function(view, dim=dim)

@@ -223,7 +223,9 @@ ALONG = ["softmax", "log_softmax", "cumsum", "cumprod", "max", "min", "median", 
 def test_repeated_calls_on_dimensions_in_another_order_of_memory_give_the_first_ones_bits(name, order):
     x = tdt.arange(60.0).reshape(3, 4, 5).sin().permute(order)
     for dims in (0, 1, -1, None, (0, 2)):
-        if name in ALONG and (dims.__class__ is tuple or (dims is None and not name.startswith(("max", "min")))):
+        if name in ("prod", *ALONG) and dims.__class__ is tuple:
+            continue
+        if name in ALONG and dims is None and not name.startswith(("max", "min")):
             continue
         for part in (x, x[..., :1], x[1:], x[0]):
             if part.ndim < 3 and dims.__class__ is tuple:
