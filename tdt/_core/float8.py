@@ -88,11 +88,18 @@ def _encode(x: np.ndarray, np_dtype: Any) -> np.ndarray:
     if kind is _dtype.float8_e4m3fn:
         x = np.clip(x, -448, 448)
     elif kind is _dtype.float8_e8m0fnu:
-        x = np.abs(x)
+        return _exponents(x).view(np_dtype)
     out = np.asarray(x.astype(np_dtype))
-    codes = out.view(np.uint8)
-    if kind is _dtype.float8_e8m0fnu:
-        codes[x == 0] = 0
-    elif kind is _dtype.float8_e5m2:
-        codes[np.isnan(x)] |= 0x7F
+    if kind is _dtype.float8_e5m2:
+        out.view(np.uint8)[np.isnan(x)] |= 0x7F
     return out
+
+
+def _exponents(x: np.ndarray) -> np.ndarray:
+    """The codes of float8_e8m0fnu: float32's exponent field, plus one from half of the mantissa on.
+
+    Half of the mantissa of a subnormal number is its first bit alone, which PyTorch rounds down.
+    """
+    bits = x.view(np.uint32) & 0x7FFFFFFF
+    half = np.where(bits < 0x800000, 0x3FFFFF, 0x400000).astype(np.uint32)
+    return np.asarray(np.minimum((bits + half) >> 23, 255), np.uint8)
