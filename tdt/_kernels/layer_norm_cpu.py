@@ -118,10 +118,10 @@ def _(g: np.ndarray, x: np.ndarray, w: np.ndarray | None, mean: np.ndarray, rstd
         return None
     n, blocks, sizes = _backward_sizes(x, dims)
     shape, rows, ones, zeros = x.shape, x.shape[x.ndim - dims :], _equal(n, 1), np.zeros(mean.shape, np.float32)
-    run = _backward(centred, False).with_last(blocks, *sizes)
+    run, dtype = _backward(centred, x.dtype == BFLOAT16).with_last(blocks, *sizes), x.dtype
 
     def gradients(g: np.ndarray, x: np.ndarray, w: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray) -> tuple:
-        grad, sums = np.empty(shape, np.float32), np.empty((2, blocks, n), np.float32)
+        grad, sums = np.empty(shape, dtype), np.empty((2, blocks, n), np.float32)
         run(g, x, grad, mean, rstd, zeros, zeros, ones if w is None else w, sums[0], sums[1])
         gw, gb = sums[:, 0] if blocks == 1 else total(sums, 1)
         return grad, gw.reshape(rows), gb.reshape(rows)

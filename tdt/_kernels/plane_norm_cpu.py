@@ -169,13 +169,13 @@ def _prepared_gradient(
     assert x is not None and mean is not None
     if sizes[0] >= 2 * _grain(sizes) or not all(a is None or a.flags.c_contiguous for a in arrays):
         return None
-    like, ones, zeros = x.shape, _equal(x.shape[1], 1), np.zeros(mean.shape, np.float32)
-    run = _backward_on_one_thread(len(shape) == 3, False, sizes)
+    like, dtype, ones, zeros = x.shape, x.dtype, _equal(x.shape[1], 1), np.zeros(mean.shape, np.float32)
+    run = _backward_on_one_thread(len(shape) == 3, dtype == BFLOAT16, sizes)
 
     def gradient(
         g: np.ndarray, x: np.ndarray, w: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        grad, sums = np.empty(like, np.float32), np.empty(shape, np.float32)
+        grad, sums = np.empty(like, dtype), np.empty(shape, np.float32)
         run(g, x, grad, ones if w is None else w, mean, rstd, zeros, zeros, sums)
         return grad, sums
 

@@ -84,11 +84,11 @@ def _(
     shape, channels = _Shape(x), x.shape[1]
     if shape.large or not all(a is None or a.flags.c_contiguous for a in (g, x, w, mean, rstd)):
         return None
-    outer, ones, zeros = x.shape, _equal(channels, 1), np.zeros(channels, np.float32)
-    run = _backward(False).with_last(shape.blocks, *shape.words())
+    outer, dtype, ones, zeros = x.shape, x.dtype, _equal(channels, 1), np.zeros(channels, np.float32)
+    run = _backward(dtype == BFLOAT16).with_last(shape.blocks, *shape.words())
 
     def gradients(g: np.ndarray, x: np.ndarray, w: np.ndarray | None, mean: np.ndarray, rstd: np.ndarray) -> tuple:
-        grad, sums = np.empty(outer, np.float32), np.empty((2, channels), np.float32)
+        grad, sums = np.empty(outer, dtype), np.empty((2, channels), np.float32)
         run(g, x, grad, ones if w is None else w, mean, rstd, zeros, zeros, sums, *shape.room(2, 2, 4))
         return grad, sums[1], sums[0]
 

@@ -192,7 +192,8 @@ class BackwardPlan:
         ]
         self.gpu_calls: list[tuple] | None = None  # as fast_calls, on a GPU
         # Of the one rule, what prepares its calls by shapes.
-        self.prepare = rules[0].prepare if len(fast_rules) == 1 and not (self.widens or self.variadic) else None
+        takes_low = not self.widens or self.op.half
+        self.prepare = rules[0].prepare if len(fast_rules) == 1 and takes_low and not self.variadic else None
         # Whether the one call may write its result into the incoming gradient.
         self.in_place = len(self.fast_calls) == 1 and rules[0].generated and not (self.multiple_outputs or self.widens)
 
@@ -214,13 +215,19 @@ class BackwardPlan:
             ]
         return self.gpu_calls
 
-    def prepared(self, values: list) -> Callable[..., list] | Literal[False]:
-        """A function of the gradient and the saved arrays, for such `values` of `Node.run`; False where nothing is prepared."""
+    def prepared(self, values: list, dtypes: Any) -> Callable[..., list] | Literal[False]:
+        """A function of the gradient and the saved arrays, for such `values` of `Node.run`; False where nothing is prepared.
+
+        dtypes: of the operands, to those of which that are of half precision gradients are rounded.
+        """
         _, pick, at, needs = self.fast_calls[0]
         compute = self.prepare(*pick(values))  # type: ignore[misc]
         count = len(self.names)
         if compute is None:
             return False
+        if self.widens:
+            exact, some = compute, dtypes[at] if needs is None else [None if i is None else dtypes[i] for i in at]
+            compute = lambda *arrays: _rounded(exact(*arrays), some)  # noqa: E731
         if needs is None:
             return lambda *arrays: [*(None,) * at, compute(*arrays), *(None,) * (count - at - 1)]
         if at == (*range(count),):
@@ -365,7 +372,7 @@ class Node(GraphNode):
                     if i is not None:
                         results[i] = r
         if unprepared is not None:
-            self.call.gradients[unprepared] = back.prepared(values)
+            self.call.gradients[unprepared] = back.prepared(values, self.dtypes)
         if not (fast or graph):
             results = [None if r is None else r._a for r in results]
         if self.shapes is not None and back.broadcasts:
@@ -375,8 +382,7 @@ class Node(GraphNode):
         if back.wide_scalars:
             results = [_in_dtype(r, d) for r, d in zip(results, self.dtypes, strict=True)]
         if back.widens and fast:
-            results = [None if r is None else _kernels.narrow(r, d) if d in _kernels.LOWER else r
-                       for r, d in zip(results, self.dtypes, strict=True)]  # fmt: skip
+            results = _rounded(results, self.dtypes)
         return results
 
     def _leads_to(self, i: int, required: Any) -> bool:
@@ -462,6 +468,16 @@ def _widened(values: list) -> list:
     return [
         type(value)(_kernels.widen(value)) if value.__class__ in (list, tuple) else value
         for value in _kernels.widen(values)
+    ]
+
+
+def _rounded(results: Any, dtypes: Any) -> Any:
+    """Gradients in float32 rounded to the half-precision types among `dtypes`; an array and a type, or one for each."""
+    if results.__class__ is ndarray:
+        return _kernels.narrow(results, dtypes) if dtypes in _kernels.LOWER else results
+    return [
+        r if r is None or d not in _kernels.LOWER or r.dtype is d else _kernels.narrow(r, d)
+        for r, d in zip(results, dtypes, strict=True)
     ]
 
 
