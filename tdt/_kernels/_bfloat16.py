@@ -80,3 +80,13 @@ def round_block(code: Code, rows: Value, columns: Value, source: Value, pitch: V
             store(code, code.load("float", line, i, LANES), target, i, None)
         with code.loop(whole, columns) as i:
             code.store(rounded(code, code.load("float", line, i)), target, i)
+
+
+def widen_line(code: Code, count: Value, source: Value, out: Value, width: int = LANES) -> None:
+    """Convert so many numbers of bfloat16 to float32, from one address to another; `width` at a time."""
+    whole = count // width * width
+    source, out = (code.cast(a, "ptr") for a in (source, out))
+    with code.loop(0, whole, width) as i:
+        code.store(widened(code, code.load("i16", source, i, width)), out, i)
+    with code.loop(whole, count) as i:
+        code.store(widened(code, code.load("i16", source, i)), out, i)

@@ -71,6 +71,13 @@ def conversion_for(x: np.ndarray, dtype: Any) -> Any:
     return found
 
 
+def conversion_like(x: np.ndarray, dtype: Any) -> Callable[[np.ndarray], np.ndarray]:
+    """`astype(·, dtype)` as a function of arrays of the type and size of x, which has dimensions."""
+    function = conversion_for(x, dtype)
+    small = function and x.size < THREADS.elementwise
+    return function.small if small else functools.partial(astype, dtype=dtype)  # type: ignore[no-any-return]
+
+
 def convert_into(out: np.ndarray, x: np.ndarray) -> None:
     """Write the elements of an array, which broadcasts, to another one that shares no memory with it, as `astype` converts them.
 

@@ -27,6 +27,7 @@ import numpy as np
 from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._backend.windows import output_sizes
 from tdt._kernels._conv_conditions import MOST_CELLS
+from tdt._kernels._formulas import BFLOAT16
 from tdt._kernels._launches import all_finite, sum_of, watched_contiguous, zeros
 from tdt._kernels._layout import bordered, contiguous, transposed
 from tdt._kernels._native import NativeKernel, linked, vector_width
@@ -67,8 +68,8 @@ def function(kind: PixelKind) -> NativeKernel:
 
     pairs = "-".join("x".join(map(str, part)) for part in (*kind[1:5], kind.tile))
     parts = (
-        f"pixels-{kind.what}-{pairs}-{kind.form}-{kind.per}-{kind.pixel}-{kind.out}-{kind.vector}{'p' * kind.planes}"
-        f"{f'-{kind.together}' * (kind.together > 1)}"
+        f"pixels-{kind.what}-{pairs}-{kind.form}-{kind.per}-{kind.pixel}-{kind.out}-{kind.vector}"
+        f"{'p' * kind.planes}{'h' * kind.half}{f'-{kind.together}' * (kind.together > 1)}"
     )
     [address] = linked(parts, [name], write)
     return NativeKernel(parts, address, "q" * len(WORDS[name]))
@@ -296,7 +297,7 @@ def _tile(targets: tuple, phases: int, vector: int, spread: bool) -> tuple[int, 
 
 def weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,
                 groups: int) -> np.ndarray | None:  # fmt: skip
-    """The op `conv_weight_grad`, as `result`; (O, C / groups, *kernel) in C order."""
+    """The op `conv_weight_grad`, as `result`, or of contiguous images of bfloat16; (O, C / groups, *kernel) in C order."""
     outer, inner, size = y.shape[1] // groups, x.shape[1] // groups, y.shape[2:]
     plan = _weights_plan(("weights", kernel, stride, dilation, (0, 0)), size, inner, outer, groups)
     if plan is None:
@@ -315,11 +316,12 @@ def weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, p
         sums = zeros((parts, cells, groups))
         kind, words = in_place, (groups, *x.shape[2:], *size, padding[0], chunks, part, chain, vectors, together)
     else:
-        kind = kind._replace(planes=planes)
+        half = x.dtype == BFLOAT16
+        kind = kind._replace(planes=planes, half=half)
         sums = zeros((parts, chunks, inner * cells, kind.out))
         words = (
             inner, group_vectors, x.shape[1], y.shape[1], of_chunk * inner, of_chunk * outer, *x.shape[2:], *size, tile_rows,
-            *padding, line, columns, turner() if planes else 0, chunks, part, chain,
+            *padding, line, columns, turner(half=half) if planes else 0, chunks, part, chain,
         )  # fmt: skip
     work = gradient.size * inner * cells // (chunks * parts)
     parallel(function(kind), parts * chunks, image, gradient, sums, len(image), *words, grain=-(-GRAIN // work))

@@ -15,6 +15,17 @@ ADDRESSES = 8  # that are written at a time
 class Pixels(Instructions):
     """What both kernels share: chunks of channels, and their copy to the buffer."""
 
+    def of_image(self, base: Any, offset: Any) -> Any:
+        """The address `offset` elements of an image after `base`."""
+        if isinstance(offset, int):
+            return self.add(base, self.image_item * offset) if offset else base
+        return self.builder.add(base, self.builder.shl(offset, self.number(self.image_item.bit_length() - 1)))
+
+    @property
+    def image_item(self) -> int:
+        """Bytes of an element of the images."""
+        return 2 if self.kind.half else 4
+
     def chunk(self, index: Any) -> None:
         """Find where a chunk of channels begins in the source and in the target, and how many channels it has."""
         value = self.value
@@ -37,7 +48,7 @@ class Pixels(Instructions):
 
             def copy() -> None:
                 place = self.add(self.mul(here, width), self.sub(low, value("left")))
-                source = self.at(sample, place if self.kind.planes else self.mul(place, value("source_channels")))
+                source = self.of_image(sample, place if self.kind.planes else self.mul(place, value("source_channels")))
                 start = self.at(line, self.mul(low, pixel))
                 self.zeros(line, 0, self.mul(low, pixel))
                 self.ahead = self.mul(value("source_channels"), width, self.down, value("tile_rows"), 4)

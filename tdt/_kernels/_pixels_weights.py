@@ -38,11 +38,11 @@ class Weights(Pixels):
 
         def sample(n: Any) -> None:
             size, target_size = (self.mul(value(f"{name}height"), value(f"{name}width")) for name in ("", "target_"))
-            source = self.at(value("source"), self.mul(n, size, value("source_channels")))
-            gradient = self.at(value("gradient"), self.mul(n, target_size, value("target_channels")))
-            source = self.at(source, self.mul(self.first_source, size) if self.kind.planes else self.first_source)
+            source = self.of_image(value("source"), self.mul(n, size, value("source_channels")))
+            gradient = self.of_image(value("gradient"), self.mul(n, target_size, value("target_channels")))
+            source = self.of_image(source, self.mul(self.first_source, size) if self.kind.planes else self.first_source)
             first = self.mul(self.first_target, target_size) if self.kind.planes else self.first_target
-            gradient = self.at(gradient, first)
+            gradient = self.of_image(gradient, first)
 
             def strip(row: Any) -> None:
                 if self.kind.planes:
@@ -52,7 +52,7 @@ class Weights(Pixels):
                 first = self.repeated(row)
                 self.fill(source, self.sub(self.mul(row, self.down), value("top")), filled, first)
                 pixels = self.mul(row, value("target_width"))
-                y = self.at(gradient, pixels if self.kind.planes else self.mul(pixels, value("target_channels")))
+                y = self.of_image(gradient, pixels if self.kind.planes else self.mul(pixels, value("target_channels")))
                 self.fill_gradient(y, rows)
                 self.loop(0, self.pieces(self.target_here, self.width), 1, lambda v: self.add_strip(v, rows, target))
 
@@ -81,12 +81,12 @@ class Weights(Pixels):
                 back = self.sub(chunk, self.mul(self.sub(n, begin), sample))
                 step = self.builder.select(self.less(self.add(n, 1), end), sample, back)
                 first = self.add(step, self.mul(self.divided(row, value("tile_rows")), share))
-                self.prefetch_few(self.at(planes, first), share)
+                self.prefetch_few(self.of_image(planes, first), share)
 
             def next_lines(planes: Any = planes, many: Any = many, size: Any = size, behind: Any = behind,
                            lines: Any = lines, width: str = width) -> None:  # fmt: skip
-                first, count = self.at(planes, self.mul(behind, value(width))), self.mul(lines, value(width))
-                self.loop(0, many, 1, lambda c: self.prefetch_few(self.at(first, self.mul(c, size)), count))
+                first, count = self.of_image(planes, self.mul(behind, value(width))), self.mul(lines, value(width))
+                self.loop(0, many, 1, lambda c: self.prefetch_few(self.of_image(first, self.mul(c, size)), count))
 
             self.either(self.less(chunk, LARGE_PLANES), next_planes, next_lines)
 
@@ -113,7 +113,7 @@ class Weights(Pixels):
             self.ahead = self.mul(value("target_channels"), columns, value("tile_rows"), 4)
             self.move(at, size, value("target_channels"), columns, line, out, self.target_here)
             self.zeros(line, self.mul(columns, out), self.mul(self.line_pairs, TOGETHER * out))
-            return [self.at(at, columns if self.kind.planes else self.mul(columns, value("target_channels")))]
+            return [self.of_image(at, columns if self.kind.planes else self.mul(columns, value("target_channels")))]
 
         self.loop(0, rows, 1, row, [y])
 

@@ -69,6 +69,7 @@ class PixelKind(NamedTuple):
         out: of "weights", targets in a chunk of channels; else floats from the weights of a cell to those of the next.
         planes: images are contiguous instead, and turned as they are copied to the buffer; only of "weights".
         together: vectors of targets, of one group, that a tile has; only of "spread" results and input gradients.
+        half: images are of bfloat16, and converted as they are turned; only of `planes`.
     """
 
     what: str
@@ -84,6 +85,7 @@ class PixelKind(NamedTuple):
     vector: int
     planes: bool
     together: int = 1
+    half: bool = False
 
 
 class Tap(NamedTuple):

@@ -26,6 +26,8 @@ import numpy as np
 
 from tdt._backend.windows import output_sizes
 from tdt._kernels._conv_conditions import MOST_CELLS
+from tdt._kernels._formulas import BFLOAT16
+from tdt._kernels._half_blocks import half_blocks
 from tdt._kernels._launches import all_finite, sum_of, watched_contiguous
 from tdt._kernels._native import NativeKernel, linked, vector_width
 from tdt._kernels._plane_taps import BUFFER, SUMS, WORDS, Kind, most_sums, taps
@@ -70,19 +72,33 @@ def result(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple,
 
 def prepared_result(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
                     groups: int) -> Callable[..., np.ndarray | None] | None:  # fmt: skip
-    """`result` as a function of contiguous x, w and b; None where it cannot compute it, or several threads do."""
-    how, shape, *numbers = _of_result(x, w, stride, padding, dilation, groups)
+    """`result` as a function of contiguous x, w and b; None where it cannot compute it, or several threads do.
+
+    Of x in bfloat16, to which it is rounded, on any number of threads.
+    """
+    return _prepared(x, w, *_of_result(x, w, stride, padding, dilation, groups))
+
+
+def _prepared(
+    x: np.ndarray, w: np.ndarray, how: tuple, shape: tuple, *numbers: Any
+) -> Callable[..., np.ndarray | None] | None:
+    """`_values` as a function of contiguous x, w and b, as `prepared_result`."""
     call = _call(x, w, how, shape, *numbers)
-    if call is None or not stays_on_caller(call[1], call[2]):
+    if call is None:
         return None
-    kernel, blocks, _, words = call
-    run = kernel.with_last(blocks, *words)
+    (kernel, blocks, grain, words), dtype = call, x.dtype
+    if dtype == BFLOAT16:
+        run = half_blocks(kernel, blocks, grain, (x.size // blocks, math.prod(shape) // blocks), words)
+    else:
+        run = kernel.with_last(blocks, *words) if stays_on_caller(blocks, grain) else None
+    if run is None:
+        return None
     zeros = np.zeros(shape[1], np.float32)
 
     def compute(x: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray | None:
         if not all_finite(w):
             return None
-        out = np.empty(shape, np.float32)
+        out = np.empty(shape, dtype)
         run(x, w, zeros if b is None else b, out)
         return out
 
@@ -103,12 +119,24 @@ def input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, size: tupl
     """The op `conv_input_grad`, as `result`."""
     if max(stride) > 2:
         return None
+    return _values(y, w, b, *_of_input_grad(y, w, size, stride, padding, dilation, groups))
+
+
+def prepared_input_grad(y: np.ndarray, w: np.ndarray, *, size: tuple, stride: tuple, padding: tuple, dilation: tuple,
+                        groups: int) -> Callable[..., np.ndarray | None] | None:  # fmt: skip
+    """`input_grad`, as `prepared_result`."""
+    return None if max(stride) > 2 else _prepared(y, w, *_of_input_grad(y, w, size, stride, padding, dilation, groups))
+
+
+def _of_input_grad(y: np.ndarray, w: np.ndarray, size: tuple, stride: tuple, padding: tuple, dilation: tuple,
+                   groups: int) -> tuple:  # fmt: skip
+    """What `_values` takes after the arrays."""
     how = "input", w.shape[2:], stride, dilation, padding
     outer, inner = w.shape[1], len(w) // groups
     targets = tuple(-(-n // s) for n, s in zip(size, stride, strict=True))
     low = taps(*how).low if w[0, 0].size <= MOST_CELLS else (0, 0)
     steps = w[0, 0].size, outer * w[0, 0].size
-    return _values(y, w, b, how, (y.shape[0], outer * groups, *size), targets, outer, inner, steps, (-low[0], -low[1]))
+    return how, (y.shape[0], outer * groups, *size), targets, outer, inner, steps, (-low[0], -low[1])
 
 
 def _values(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, how: tuple, shape: tuple, targets: tuple, outer: int, inner: int,

@@ -88,9 +88,11 @@ class Instructions(Assembler):
         """A vector of one float, repeated."""
         return self.spread(self.builder.load(self.pointer(address, self.f32)))
 
+    image_item = 4  # bytes of an element of the images
+
     def prefetch_few(self, address: Any, count: Any) -> None:
-        """Load so many floats into the caches, unless they are many."""
-        size = self.mul(count, 4)
+        """Load so many elements of an image into the caches, unless they are many."""
+        size = self.mul(count, self.image_item)
         stop = self.builder.select(self.less(size, AHEAD), size, self.number(0))
         self.loop(0, stop, 64, lambda offset: self.prefetch(self.add(address, offset)))
 

@@ -144,7 +144,7 @@ def _never(arrays: Sequence[Any], attributes: dict) -> bool:
 
 
 def prepares(
-    function: Callable, *, strided: bool = False, large: bool = False, all_shapes: bool = False
+    function: Callable, *, strided: bool = False, large: bool = False, all_shapes: bool = False, half: bool = False
 ) -> Callable[[F], F]:
     """Let the decorated function prepare calls of `function`, a kernel or the forward of an op.
 
@@ -158,11 +158,13 @@ def prepares(
         large: whether it is asked for arrays of all sizes, where calls are not `recorded`.
         all_shapes: whether what is prepared depends on types alone: of an elementwise op, for contiguous arrays. It also takes
             one more array, for its result.
+        half: whether it is asked for images of bfloat16 too, of a convolution's kernel, and where several threads compute it.
     """
 
     def decorate(prepare: F) -> F:
         function.prepare, function.prepares_strided = prepare, strided  # type: ignore[attr-defined]
         function.prepares_large, function.prepares_all_shapes = large, all_shapes  # type: ignore[attr-defined]
+        function.prepares_half = half  # type: ignore[attr-defined]
         return prepare
 
     return decorate
@@ -304,21 +306,29 @@ def _also_lines(images: Kernel) -> Kernel:
         rows, how = lifted(arrays, attributes)
         return np.ascontiguousarray(images.function(*rows, **how)[:, :, 0])
 
-    @prepares(call)
+    @prepares(call, half=True)
     def prepare(*arrays: Any, **attributes: Any) -> Any:  # of gradients without `recorded`
         own = getattr(images.function, "prepare", None)
+        half = arrays[0].itemsize == 2
+        if half and not getattr(images.function, "prepares_half", False):
+            return None
         if arrays[0].ndim != 3:
             return own and own(*arrays, **attributes)
         rows, how = lifted(arrays, attributes)
         compute = own and own(*rows, **how)
         how.pop("recorded", None)
+        if compute is None and half:
+            return None
         compute = compute or functools.partial(images.function, **how)
         of_lines = [a is not None and a.ndim == 3 for a in arrays]
-        return lambda *arrays: np.ascontiguousarray(
-            compute(*[a[:, :, None] if line else a for a, line in zip(arrays, of_lines, strict=True)])[:, :, 0]
-        )
 
-    return Kernel(accepts, call)
+        def of_rows(*arrays: Any) -> Any:
+            out = compute(*[a[:, :, None] if line else a for a, line in zip(arrays, of_lines, strict=True)])
+            return out if out is None else np.ascontiguousarray(out[:, :, 0])
+
+        return of_rows
+
+    return Kernel(accepts, call, images.half)
 
 
 cudnn_version = lazy("_cudnn:version")

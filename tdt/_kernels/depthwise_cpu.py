@@ -7,6 +7,7 @@ are those of the result, or of its gradient for the weights.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -16,6 +17,7 @@ from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._backend.windows import output_sizes
 from tdt._kernels import _pixels, _planes, conv_cpu
 from tdt._kernels._conv_conditions import FEW_CHANNELS, SOME_CHANNELS, few_pairs
+from tdt._kernels._formulas import BFLOAT16
 from tdt._kernels._layout import bordered, contiguous
 from tdt._kernels._native import vector_width
 from tdt._kernels._registry import prepares
@@ -54,7 +56,7 @@ def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, p
     return conv_cpu.conv(x, w, b, **how) if out is None else out
 
 
-@prepares(conv)
+@prepares(conv, half=True)
 def _(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple, groups: int,
       recorded: bool) -> Callable[..., np.ndarray] | None:  # fmt: skip
     how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
@@ -64,8 +66,8 @@ def _(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padd
     if not _results_by_rows(w, stride, groups, width):
         return conv_cpu.prepared_conv(x, w, b, **how)
     by_rows = _planes.prepared_result(x, w, b, **how)
-    if by_rows is None:
-        return None
+    if by_rows is None or x.dtype == BFLOAT16:  # for which None is no result
+        return by_rows
 
     def compute(x: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray:
         out = by_rows(x, w, b)
@@ -88,6 +90,17 @@ def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *
     return conv_cpu.conv_input_grad(y, w, b, **how) if out is None else out
 
 
+@prepares(conv_input_grad, half=True)
+def _(y: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, size: tuple, stride: tuple, padding: tuple, dilation: tuple,
+      groups: int, recorded: bool) -> Callable[..., np.ndarray | None] | None:  # fmt: skip
+    by_rows = _by_rows(min(w.shape[1], len(w) // groups), size[1] // stride[1])
+    if y.dtype != BFLOAT16 or not by_rows or not all(a is None or a.flags.c_contiguous for a in (w, b)):
+        return None
+    return _planes.prepared_input_grad(
+        y, w, size=size, stride=stride, padding=padding, dilation=dilation, groups=groups
+    )
+
+
 def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple,
                      groups: int) -> np.ndarray:  # fmt: skip
     """The op `conv_weight_grad` for y (N, O, OH, OW), x (N, C, H, W); groups > 1, or few channels."""
@@ -98,8 +111,7 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
             return conv_cpu.conv_weight_grad(y, x, **how)
         return _last(conv_weight_grad(contiguous(y), contiguous(x), **how))
     narrow, out = min(x.shape[1], y.shape[1]) // groups, None
-    fast = _by_pixels(narrow) and (narrow < WIDE_LAST_OF_NARROW or y.shape[3] > NARROW)
-    if groups > 1 and (last or narrow >= SUMMED_LAST or y.shape[2] > 1) and fast:
+    if _sums_by_pixels(y, narrow, groups, last):
         out = _pixels.weight_grad(y, x, **how)
     if (
         out is None
@@ -111,6 +123,21 @@ def conv_weight_grad(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tup
     if out is None:
         return conv_cpu.conv_weight_grad(y, x, **how)
     return to_front(np.ascontiguousarray(to_last(out))) if last else out
+
+
+@prepares(conv_weight_grad, half=True)
+def _(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, groups: int,
+      recorded: bool) -> Callable[..., np.ndarray | None] | None:  # fmt: skip
+    if y.dtype != BFLOAT16 or not _sums_by_pixels(y, min(x.shape[1], y.shape[1]) // groups, groups, False):
+        return None
+    how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    return functools.partial(_pixels.weight_grad, **how)
+
+
+def _sums_by_pixels(y: np.ndarray, narrow: int, groups: int, last: bool) -> bool:
+    """Whether `_pixels` sums the weight gradient of groups of so many channels, of channels-last images if `last`."""
+    fast = _by_pixels(narrow) and (narrow < WIDE_LAST_OF_NARROW or y.shape[3] > NARROW)
+    return groups > 1 and (last or narrow >= SUMMED_LAST or y.shape[2] > 1) and fast
 
 
 def _results_by_rows(w: np.ndarray, stride: tuple, groups: int, width: int) -> bool:

@@ -24,6 +24,7 @@ import numpy as np
 from tdt._backend.layout import output_is_channels_last, to_front
 from tdt._kernels import pointwise_cpu, product, unfold_cpu
 from tdt._kernels._conv_conditions import many_weights
+from tdt._kernels._formulas import BFLOAT16, convert_into, widen
 from tdt._kernels._layout import contiguous, transposed
 from tdt._kernels._pixels import channels_last
 from tdt._kernels.conv_cpu import PLAIN
@@ -36,14 +37,20 @@ ROWS = 512  # windows, about, that meet weights which are not packed
 
 def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, size: tuple, stride: tuple, padding: tuple,
                     dilation: tuple, groups: int) -> np.ndarray:  # fmt: skip
-    """The op `conv_input_grad` for y (N, O, OH, OW), w (O, C, KH, KW), b (C,) or None; one group."""
+    """The op `conv_input_grad` for y (N, O, OH, OW), w (O, C, KH, KW), b (C,) or None; one group.
+
+    Or for contiguous y of bfloat16, to which the result is rounded, if it is not channels-last.
+    """
     (count, rows, *windows), (_, channels, *kernel) = y.shape, w.shape
     last, few = output_is_channels_last(y, w), many_weights(w.shape, y.shape[2:])
     if last or (not few and windows[1] < WIDE and channels * kernel[1] >= LONG_RUN):
         how = {"stride": stride, "padding": padding, "dilation": dilation}
-        out = to_front(_of_pixels(y, w, b, size, how))
-        return out if last else contiguous(out)
-    matrix, out = np.ascontiguousarray(w).reshape(rows, -1), np.empty((count, channels, *size), np.float32)
+        out = _of_pixels(y, w, b, size, how)
+        if y.dtype == BFLOAT16:
+            images = np.empty((count, channels, *size), BFLOAT16)
+            return transposed(out, math.prod(size), channels, images)
+        return to_front(out) if last else contiguous(to_front(out))
+    matrix, out = np.ascontiguousarray(w).reshape(rows, -1), np.empty((count, channels, *size), y.dtype)
     how, places = {"stride": stride, "padding": padding, "dilation": dilation}, math.prod(windows)
     some = -(-ROWS // places) if few else max(1, TOGETHER // (matrix.shape[1] * places))
     for low in range(0, count, some):
@@ -52,15 +59,22 @@ def conv_input_grad(y: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *
             lines = transposed(part, rows, places).reshape(-1, rows)
             cells = transposed(product(np, lines, matrix), places, matrix.shape[1])
         else:
+            [part] = widen((part,))
             cells = pointwise_cpu.conv_input_grad(part, matrix[:, :, None, None], size=tuple(windows), **PLAIN)
         cells = cells.reshape(len(part), channels, *kernel, *windows)
-        unfold_cpu.fold(cells, size, kernel=tuple(kernel), **how, images=out[low : low + some])
-    return out if b is None else np.add(out, b[:, None, None], out=out)
+        own = out[low : low + some]
+        images = own if own.dtype == np.float32 else np.empty(own.shape, np.float32)
+        unfold_cpu.fold(cells, size, kernel=tuple(kernel), **how, images=images)
+        if b is not None:
+            np.add(images, b[:, None, None], out=images)
+        if images is not own:
+            convert_into(own, images)
+    return out
 
 
 def _of_pixels(y: np.ndarray, w: np.ndarray, b: np.ndarray | None, size: tuple, how: dict) -> np.ndarray:
     """The gradient as (N, H, W, C), of windows (N · windows, O) times weights (O, cells · C)."""
-    lines, weights = channels_last(y), channels_last(w)
+    [lines], weights = widen((channels_last(y),)), channels_last(w)
     (count, *windows, rows), (_, *kernel, channels) = lines.shape, weights.shape
     matrix, out = weights.reshape(rows, -1), np.empty((count, *size, channels), np.float32)
     some = max(1, TOGETHER // (matrix.shape[1] * math.prod(windows)))

@@ -15,7 +15,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from types import SimpleNamespace
 
 import numpy as np
 
@@ -23,21 +22,31 @@ from tdt._backend.layout import output_is_channels_last, to_front, to_last
 from tdt._backend.windows import output_sizes
 from tdt._kernels import product, unfold_cpu
 from tdt._kernels._addresses import address_of
-from tdt._kernels._code import Code, Value, native
 from tdt._kernels._conv_pieces import PACKED, blocks_of_products
+from tdt._kernels._formulas import BFLOAT16
 from tdt._kernels._launches import copy_to, sum_of, watched_contiguous, words_for
 from tdt._kernels._layout import prepared_transposition, transposed
-from tdt._kernels._native import vector_width
+from tdt._kernels._native import NativeKernel, vector_width
 from tdt._kernels._pack import packer
+from tdt._kernels._pointwise_code import (
+    COLUMNS,
+    DEPTH,
+    JOINED,
+    JOINED_ROWS,
+    ROUNDED,
+    ROWS,
+    WIDENED,
+    joined_products,
+    products,
+    products_in_place,
+    summed,
+)
 from tdt._kernels._pool import get_num_threads, parallel, stays_on_caller
 from tdt._kernels._registry import prepares
 from tdt._kernels._row_dots import BLOCK, FEW, products_of_few, sums_of_few
-from tdt._kernels._tile import Shape, address, call, choose, choose_for, rates
+from tdt._kernels._tile import Shape, address, choose, choose_for, rates
 from tdt._kernels.moves_cpu import copy_into
 
-DEPTH = 256  # products that are summed in registers
-COLUMNS = 192  # columns of a block: packed 196 KB, in a level-two cache; a multiple of every tile's
-ROWS = 192  # rows of a block: with DEPTH of them, as much
 FEW_ROWS = 8  # fewer than a tile usually has
 CACHED = 5 << 16  # floats of a sample that stay in a level-two cache, where they are read as they lie
 # Floats of a page of memory: lines as far apart are read faster as they are packed. So are samples that together lie in no
@@ -51,8 +60,6 @@ SET, WAYS = 1024, 8
 SHALLOW = 64  # depth up to which writing the result counts most: it is written row by row then
 NEAR = 6144  # floats of shallow panels that stay in a level-one cache
 WASTE = 1.08  # columns of tiles for each pixel from which on samples share tiles
-JOINED = 36864  # floats of panels then, of the whole depth
-JOINED_ROWS = 96  # rows of a block then
 # Pixels of all samples up to which they are turned, and the result, for transposed weights, from so many on, which are not.
 FEW_PIXELS, MANY_WEIGHTS = 512, 1 << 18
 TURNED = 1.1  # by how much the transposed weight gradient has to be faster, as it is turned
@@ -62,21 +69,6 @@ CHUNK = 4096  # pixels, at least, that a part of a weight gradient's sum is of
 
 ONE_PIXEL = ONE_CELL = (1, 1)
 LARGE = 1 << 14  # multiply-adds from which on a kernel takes no longer than NumPy
-
-assert JOINED + JOINED_ROWS * COLUMNS // 2 + 16 <= DEPTH * COLUMNS  # panels, their last vector, and a block of rows fit
-
-# Words of `_products` and `_joined_products`: addresses of the tile, of a packer, of the offsets of a tile's rows of w; the
-# tile's size; rows, depth and columns of a sample's product; its blocks of columns, and columns of each; rows computed at a time;
-# samples; rows of a block, and how many blocks have the same rows.
-PRODUCTS = ("tile", "pack", "table", "tile_rows", "tile_columns", "rows", "depth", "pixels", "blocks", "step", "together",
-            "count", "band", "in_band")  # fmt: skip
-# Words of `_products_in_place`: the tile that reads lines of x where they lie, and one for the pixels that are left.
-IN_PLACE = ("tile", "table", "tile_rows", "tile_columns", "rest_tile", "rest_table", "rest_rows", "pack", "rows", "depth",
-            "pixels", "blocks", "step", "far", "band", "in_band")  # fmt: skip
-# Words of `_summed`: as above, and the address of offsets of samples of y; samples, of a part, and summed at a time; rows,
-# columns and depth of a sample's product; blocks of columns, and columns of each; as in PRODUCTS.
-SUMMED = ("tile", "pack", "table", "cells", "tile_rows", "tile_columns", "count", "chunk", "together", "rows", "columns",
-          "pixels", "blocks", "step", "band", "in_band")  # fmt: skip
 
 
 def conv(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple,
@@ -207,35 +199,44 @@ def prepared_images(
     w: np.ndarray, x: np.ndarray, b: np.ndarray | None, turned: bool = False
 ) -> Callable[..., np.ndarray] | None:
     """`_images` as a function of contiguous w, x and b, or of w' for w if `turned`; None where several threads compute it."""
-    (count, depth, pixels), rows = x.shape, w.size // x.shape[1]
+    (count, depth, pixels), rows, half = x.shape, w.size // x.shape[1], x.dtype == BFLOAT16
     if x.size * rows < LARGE:
 
         def product_of(w: np.ndarray, x: np.ndarray, b: np.ndarray | None) -> np.ndarray:
             out: np.ndarray = product(np, w.T if turned else w, x)
             return out if b is None else np.add(out, b[:, None], out=out)
 
-        return product_of
-    kernel, blocks, grain, words = _plan(count, rows, depth, pixels, b is not None)
+        return None if half else product_of
+    kernel, blocks, grain, words = _plan(count, rows, depth, pixels, b is not None, half)
     turn = prepared_transposition(w, depth, rows, (rows, depth)) if turned else lambda w: w
-    if turn is None or not stays_on_caller(blocks, grain):
+    if turn is None or not (half or stays_on_caller(blocks, grain)):
         return None
-    run = kernel.with_last(blocks, words)
+    run, dtype = _on_all_threads(kernel, blocks, grain, words), x.dtype
 
     def compute(w: np.ndarray, x: np.ndarray, b: np.ndarray | None) -> np.ndarray:
-        out = np.empty((count, rows, pixels), np.float32)
+        out = np.empty((count, rows, pixels), dtype)
         run(turn(w), x, b, out)
         return out
 
     return compute
 
 
-@prepares(conv)
+def _on_all_threads(kernel: NativeKernel, blocks: int, grain: int, words: np.ndarray) -> Callable[..., None]:
+    """A kernel as a function of its arrays."""
+    if stays_on_caller(blocks, grain):
+        return kernel.with_last(blocks, words)
+    return lambda *arrays: parallel(kernel, blocks, *arrays, words, grain=grain)
+
+
+@prepares(conv, half=True)
 def _(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padding: tuple, dilation: tuple, groups: int,
       recorded: bool) -> Callable[..., np.ndarray] | None:  # fmt: skip
     size = x.shape[2:]
     if w.shape[2:] != ONE_CELL or not all(a is None or a.flags.c_contiguous for a in (x, w, b)):
         return None
     if size == ONE_PIXEL:
+        if x.dtype == BFLOAT16:
+            return None
         rows, columns, pixel = x.shape[:2], w.shape[:2], (len(x), len(w), 1, 1)
         return lambda x, w, b: product(np, x.reshape(rows), w.reshape(columns).T, b).reshape(pixel)
     if stride != (1, 1) or output_is_channels_last(x, w):
@@ -245,7 +246,7 @@ def _(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: tuple, padd
     return images and (lambda x, w, b: images(w.reshape(matrix), x.reshape(planes), b).reshape(shape))
 
 
-@prepares(conv_input_grad)
+@prepares(conv_input_grad, half=True)
 def _(y: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, size: tuple, stride: tuple, padding: tuple, dilation: tuple,
       groups: int, recorded: bool) -> Callable[..., np.ndarray] | None:  # fmt: skip
     if w.shape[2:] != ONE_CELL or b is not None or not (y.flags.c_contiguous and w.flags.c_contiguous):
@@ -259,7 +260,7 @@ def _(y: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, size: tuple, stride
     return images and (lambda y, w, b: images(w.reshape(matrix), y.reshape(planes), None).reshape(shape))
 
 
-@prepares(conv_weight_grad)
+@prepares(conv_weight_grad, half=True)
 def _(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple, groups: int,
       recorded: bool) -> Callable[..., np.ndarray] | None:  # fmt: skip
     pixels = math.prod(x.shape[2:])
@@ -268,26 +269,28 @@ def _(y: np.ndarray, x: np.ndarray, *, kernel: tuple, stride: tuple, padding: tu
     if y.shape[2:] != x.shape[2:] or output_is_channels_last(y, x):
         return None
     rows, columns, shape = (*y.shape[:2], pixels), (*x.shape[:2], pixels), (y.shape[1], x.shape[1], 1, 1)
-    sums = prepared_sums(rows, columns)
+    sums = prepared_sums(rows, columns, y.dtype == BFLOAT16)
     return sums and (lambda y, x: sums(y.reshape(rows), x.reshape(columns)).reshape(shape))
 
 
-def _plan(count: int, rows: int, depth: int, pixels: int, biased: bool) -> tuple:
+def _plan(count: int, rows: int, depth: int, pixels: int, biased: bool, half: bool = False) -> tuple:
     """The kernel of `_images`; how many blocks it computes, and a thread should at least have; its words."""
     work = count * rows * depth * pixels
-    return _plan_of_threads(count, rows, depth, pixels, biased, max(1, min(get_num_threads(), work // GRAIN)))
+    threads = max(1, min(get_num_threads(), work // GRAIN))
+    return _plan_of_threads(count, rows, depth, pixels, biased, threads, half)
 
 
 @functools.lru_cache(256)
-def _plan_of_threads(count: int, rows: int, depth: int, pixels: int, biased: bool, threads: int) -> tuple:
-    if rows <= FEW and depth <= DEPTH and pixels >= BLOCK:
+def _plan_of_threads(
+    count: int, rows: int, depth: int, pixels: int, biased: bool, threads: int, half: bool = False
+) -> tuple:
+    if not half and rows <= FEW and depth <= DEPTH and pixels >= BLOCK:
         pieces, words = -(-pixels // BLOCK), words_for([depth, pixels, -(-pixels // BLOCK)], [])
         return products_of_few(rows, vector_width()), count * pieces, _grain(rows * depth * BLOCK), words
     shape, widest = _tile(rows, pixels), choose(COLUMNS)
-    if _read_in_place(count, rows, depth, pixels, shape) and (
-        plan := _plan_in_place(count, rows, depth, pixels, biased, threads)
-    ):
-        return plan
+    if not half and _read_in_place(count, rows, depth, pixels, shape):
+        if plan := _plan_in_place(count, rows, depth, pixels, biased, threads):
+            return plan
     tiles = -(-pixels // shape.columns)
     # Columns of a tile are pixels of several samples.
     joins = count > 1 and tiles * shape.columns > WASTE * pixels and depth * widest.columns <= JOINED
@@ -295,12 +298,13 @@ def _plan_of_threads(count: int, rows: int, depth: int, pixels: int, biased: boo
         shape, tiles = widest, -(-count * pixels // widest.columns)
         most, together = min(COLUMNS // 2, JOINED // depth) // shape.columns, JOINED_ROWS
         assert most, "the panels of one tile fit"
-        kernel, pack = _joined_products(shape.columns, shape.width), 0
+        kernel, pack = joined_products(shape.columns, shape.width, half), 0
     else:
         shallow = depth <= SHALLOW
-        most = max(1, min((max(COLUMNS, NEAR // depth) if shallow else COLUMNS) // shape.columns, tiles))
         together = shape.rows if shallow else ROWS
-        kernel, pack = _products(), packer("lines", shape.columns, shape.width)
+        most = max(COLUMNS, NEAR // depth) if shallow else COLUMNS
+        most = max(1, min((min(most, ROUNDED // together) if half else most) // shape.columns, tiles))
+        kernel, pack = products(half), packer("lines", shape.columns, shape.width, half)
     samples = 1 if joins else count
     band, each = blocks_of_products(samples, rows, tiles, most, shape.rows, threads)
     blocks, step, table = -(-tiles // each), shape.columns * each, np.arange(shape.rows) * depth
@@ -342,7 +346,7 @@ def _plan_in_place(count: int, rows: int, depth: int, pixels: int, biased: bool,
              packer("lines", narrow.columns, narrow.width), rows, depth, pixels, blocks, step,
              count * depth * pixels >= FAR, band, count * blocks]  # fmt: skip
     grain = _grain(band * depth * min(step, pixels))
-    return _products_in_place(), count * blocks * -(-rows // band), grain, words_for(words, tables)
+    return products_in_place(), count * blocks * -(-rows // band), grain, words_for(words, tables)
 
 
 def _tile(rows: int, columns: int) -> Shape:
@@ -366,19 +370,25 @@ def _sums(y: np.ndarray, x: np.ndarray) -> np.ndarray:
         return transposed(_sums(x, y), columns, rows).reshape(rows, columns)
     parts, blocks, grain, words = _plan_of_sums(count, rows, columns, pixels)
     out = np.empty((parts, rows, columns), np.float32)
-    parallel(_summed(), blocks, y, x, out, words, grain=grain)
+    parallel(summed(False), blocks, y, x, out, words, grain=grain)
     return sum_of(out)
 
 
-def prepared_sums(y: tuple, x: tuple) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
-    """`_sums` as a function of contiguous arrays of these shapes; None where several threads compute it."""
+def prepared_sums(y: tuple, x: tuple, half: bool = False) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
+    """`_sums` as a function of contiguous arrays of these shapes; None where several threads compute it.
+
+    half: of arrays of bfloat16; None where there is no kernel.
+    """
     (count, rows, pixels), columns = y, x[1]
-    if math.prod(y) * columns < LARGE or min(rows, columns) <= FEW or _turned(rows, columns):
-        return _sums
-    parts, blocks, grain, words = _plan_of_sums(count, rows, columns, pixels)
-    if not stays_on_caller(blocks, grain):
+    if math.prod(y) * columns < LARGE or min(rows, columns) <= FEW:
+        return None if half else _sums
+    if _turned(rows, columns):
+        of_columns = prepared_sums(x, y, True) if half else _sums
+        return of_columns and (lambda y, x: transposed(of_columns(x, y), columns, rows).reshape(rows, columns))
+    parts, blocks, grain, words = _plan_of_sums(count, rows, columns, pixels, half)
+    if not (half or stays_on_caller(blocks, grain)):
         return None
-    run = _summed().with_last(blocks, words)
+    run = _on_all_threads(summed(half), blocks, grain, words)
 
     def compute(y: np.ndarray, x: np.ndarray) -> np.ndarray:
         out = np.empty((parts, rows, columns), np.float32)
@@ -401,14 +411,14 @@ def _time(rows: int, columns: int) -> float:
     return products / rates()[shape] + PACKED * columns * -(-rows // ROWS)
 
 
-def _plan_of_sums(count: int, rows: int, columns: int, pixels: int) -> tuple:
-    """Parts of the sum, all its blocks, and how many of these a thread should at least have; words of `_summed`."""
+def _plan_of_sums(count: int, rows: int, columns: int, pixels: int, half: bool = False) -> tuple:
+    """Parts of the sum, all its blocks, and how many of these a thread should at least have; words of `summed`."""
     work = count * rows * columns * pixels
-    return _plan_of_sums_for(count, rows, columns, pixels, max(1, min(get_num_threads(), work // GRAIN)))
+    return _plan_of_sums_for(count, rows, columns, pixels, max(1, min(get_num_threads(), work // GRAIN)), half)
 
 
 @functools.lru_cache(256)
-def _plan_of_sums_for(count: int, rows: int, columns: int, pixels: int, threads: int) -> tuple:
+def _plan_of_sums_for(count: int, rows: int, columns: int, pixels: int, threads: int, half: bool) -> tuple:
     shape = _tile(rows, columns)
     high, wide = -(-rows // ROWS), -(-columns // shape.columns)
     most = min(COLUMNS // shape.columns, max(4, -(-wide * high // PARTS)))
@@ -418,183 +428,14 @@ def _plan_of_sums_for(count: int, rows: int, columns: int, pixels: int, threads:
     parts = -(-count // chunk)
     band, each = blocks_of_products(parts, rows, wide, most, shape.rows, threads, ROWS)
     across, together = -(-wide // each), max(1, min(chunk, DEPTH // pixels))
-    table, cells = np.arange(shape.rows) * pixels, np.arange(together) * (rows * pixels)
-    words = [address("rows", shape), packer("columns", shape.columns, shape.width), address_of(table), address_of(cells),
+    pitch, between = (
+        (min(pixels, DEPTH), band) if half else (pixels, rows)
+    )  # of rows that are converted, or as they lie
+    assert not half or together * band * pitch <= WIDENED, "the rows of a block fit"
+    table, cells = np.arange(shape.rows) * pitch, np.arange(together) * (between * pitch)
+    words = [address("rows", shape), packer("columns", shape.columns, shape.width, half), address_of(table), address_of(cells),
              shape.rows, shape.columns, count, chunk, together, rows, columns, pixels, across, shape.columns * each,
-             band, parts * across]  # fmt: skip
+             band, parts * across, pitch]  # fmt: skip
     blocks = parts * across * -(-rows // band)
     grain = -(-GRAIN * blocks // (count * pixels * rows * columns))
     return parts, blocks, grain, words_for(words, [table, cells])
-
-
-def _scratch(code: Code) -> tuple[Value, Value]:
-    """Addresses of memory on the stack, enough for panels of JOINED floats and a block of rows, too; and of a word of 0."""
-    zero = code.array("i64", 1)
-    code.store(code.value(0, "i64"), zero)
-    return code.cast(code.array("float", DEPTH * COLUMNS), "i64"), code.cast(zero, "i64")
-
-
-def _bias_at(code: Code, bias: Value, row: Value, ends: Value) -> Value:
-    """The address of the bias from `row` on if the sum ends and there is one, or 0."""
-    return code.select(ends & (bias != 0), bias + 4 * row, 0)
-
-
-def _block(code: Code, p: SimpleNamespace, number: Value) -> tuple[Value, Value, Value]:
-    """The number of a block among those with the same rows, its first row, and the one behind its last."""
-    band = number // p.in_band
-    return number - band * p.in_band, band * p.band, code.minimum((band + 1) * p.band, p.rows)
-
-
-@native("qqqqp")
-def _products(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
-    """Blocks of `step` columns of the samples' products, `together` rows at a time."""
-    w, x, bias, out, words = arguments
-    p = code.words(words, PRODUCTS)
-    panels, zero = _scratch(code)
-    with code.loop(first, last) as number:
-        number, top, bottom = _block(code, p, number)
-        n = number // p.blocks
-        start = (number - n * p.blocks) * p.step
-        wide = code.minimum(p.pixels - start, p.step)
-        with code.loop(0, p.depth, DEPTH) as k:
-            some = code.minimum(p.depth - k, DEPTH)
-            call(code, p.pack, x + 4 * ((n * p.depth + k) * p.pixels + start), p.pixels, some, panels, 0, wide)
-            begins, ends = code.cast(k == 0, "i64"), k + some == p.depth
-            with code.loop(top, bottom, p.together) as low:
-                high = code.minimum(low + p.together, bottom)
-                block = out + 4 * (n * p.rows * p.pixels + start)
-                with code.loop(0, wide, p.tile_columns) as j:
-                    here = code.minimum(wide - j, p.tile_columns)
-                    with code.loop(low, high, p.tile_rows) as i:
-                        call(code, p.tile, w + 4 * (i * p.depth + k), p.table, zero, 1, some, panels + 4 * j * some, 0,
-                             block + 4 * (i * p.pixels + j), p.pixels, _bias_at(code, bias, i, ends),
-                             code.minimum(high - i, p.tile_rows), here, begins)  # fmt: skip
-
-
-@native("qqqqp")
-def _products_in_place(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
-    """As `_products`, with lines of x that are not packed, but for those of the last pixels, of fewer than a tile's columns."""
-    w, x, bias, out, words = arguments
-    p = code.words(words, IN_PLACE)
-    panels, zero = _scratch(code)
-    with code.loop(first, last) as number:
-        number, top, bottom = _block(code, p, number)
-        n = number // p.blocks
-        start = (number - n * p.blocks) * p.step
-        wide = code.minimum(p.pixels - start, p.step)
-        whole = wide - wide % p.tile_columns
-        block = out + 4 * (n * p.rows * p.pixels + start)
-        with code.loop(0, p.depth, DEPTH) as k:
-            some = code.minimum(p.depth - k, DEPTH)
-            begins, ends = code.cast(k == 0, "i64"), k + some == p.depth
-            lines = x + 4 * ((n * p.depth + k) * p.pixels + start)
-
-            def rows(tile: Value, table: Value, step: Value, b: Value, j: Value, here: Value) -> None:
-                with code.loop(top, bottom, step) as i:
-                    with code.when(p.far != 0):
-                        parts = [some * (row - top) // (bottom - top) for row in (i, i + step)]
-                        _prefetch(code, b + 4 * p.tile_columns, p, parts)
-                    call(code, tile, w + 4 * (i * p.depth + k), table, zero, 1, some, b, p.pixels, block + 4 * (i * p.pixels + j),
-                         p.pixels, _bias_at(code, bias, i, ends), code.minimum(bottom - i, step), here, begins)  # fmt: skip
-
-            with code.loop(0, whole, p.tile_columns) as j:
-                rows(p.tile, p.table, p.tile_rows, lines + 4 * j, j, p.tile_columns)
-            with code.when(whole < wide):
-                call(code, p.pack, lines + 4 * whole, p.pixels, some, panels, 0, wide - whole)
-                rows(p.rest_tile, p.rest_table, p.rest_rows, panels, whole, wide - whole)
-
-
-def _prefetch(code: Code, lines: Value, p: SimpleNamespace, part: list[Value]) -> None:
-    """Load a part of the lines of the next tile into the caches while this one's are summed: they are far from each other."""
-    with code.loop(part[0], part[1]) as k, code.loop(0, 4 * p.tile_columns, 64) as at:
-        code.prefetch(lines + 4 * k * p.pixels + at)
-
-
-@native("qqqqp")
-def _joined_products(code: Code, first: Value, last: Value, arguments: list[Value], columns: int, width: int) -> None:
-    """Blocks of `step` columns of the products of all samples, one after the other. columns: of a tile; width: of a vector."""
-    w, x, bias, out, words = arguments
-    p = code.words(words, PRODUCTS)
-    panels, zero = _scratch(code)
-    sums, all_columns = panels + 4 * p.depth * p.step, p.count * p.pixels
-    runs = code.array("i64", 3 * columns)
-    with code.loop(first, last) as number:
-        number, top, bottom = _block(code, p, number)
-        start = number * p.step
-        wide = code.minimum(all_columns - start, p.step)
-        with code.loop(0, wide, columns) as j:
-            _join(code, p, x, panels + 4 * j * p.depth, start + j, code.minimum(wide - j, columns), runs, width)
-        with code.loop(top, bottom, p.together) as low:
-            high = code.minimum(low + p.together, bottom)
-            with code.loop(0, wide, columns) as j:
-                here = code.minimum(wide - j, columns)
-                with code.loop(low, high, p.tile_rows) as i, code.loop(0, p.depth, DEPTH) as k:
-                    begins, some = code.cast(k == 0, "i64"), code.minimum(p.depth - k, DEPTH)
-                    call(code, p.tile, w + 4 * (i * p.depth + k), p.table, zero, 1, some,
-                         panels + 4 * (j * p.depth + k * columns), 0, sums + 4 * ((i - low) * p.step + j), p.step,
-                         _bias_at(code, bias, i, k + some == p.depth), code.minimum(high - i, p.tile_rows), here,
-                         begins)  # fmt: skip
-            q = code.variable("i64", 0)
-            with code.forever() as leave:  # sample by sample
-                at = q.get()
-                leave(at >= wide)
-                n = (start + at) // p.pixels
-                inner = start + at - n * p.pixels
-                run = code.minimum(wide - at, p.pixels - inner)
-                with code.loop(low, high) as i:
-                    code.copy(
-                        out + 4 * ((n * p.rows + i) * p.pixels + inner), sums + 4 * ((i - low) * p.step + at), 4 * run
-                    )
-                q.set(at + run)
-
-
-def _join(
-    code: Code, p: SimpleNamespace, x: Value, out: Value, start: Value, count: Value, runs: Value, width: int
-) -> None:
-    """Pack `count` columns of all samples' from `start` on into a panel. runs: memory for three words for each."""
-    found, q = code.variable("i64", 0), code.variable("i64", 0)
-    with code.forever() as leave:
-        at = q.get()
-        leave(at >= count)
-        n = (start + at) // p.pixels
-        inner = start + at - n * p.pixels
-        run = code.minimum(count - at, p.pixels - inner)
-        for k, value in enumerate((x + 4 * (n * p.depth * p.pixels + inner), out + 4 * at, run)):
-            code.store(value, runs, 3 * found.get() + k)
-        found.add(1)
-        q.set(at + run)
-    with code.loop(0, p.depth) as k:  # line by line, as a run's last vector is written whole
-        with code.loop(0, found.get()) as number:
-            source, target, run = (code.load("i64", runs, 3 * number + i) for i in range(3))
-            source, target = source + 4 * k * p.pixels, target + 4 * k * p.tile_columns
-            with code.loop(0, run, width) as i:
-                value = code.load_first("float", code.cast(source + 4 * i, "ptr"), run - i, width)
-                code.store(value, code.cast(target + 4 * i, "ptr"))
-
-
-@native("qqqp")
-def _summed(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
-    """Blocks of the weight gradient, ROWS × step, of the sum over `chunk` samples; `together` of them are summed at a time."""
-    y, x, out, words = arguments
-    p = code.words(words, SUMMED)
-    panels, _ = _scratch(code)
-    with code.loop(first, last) as number:
-        number, low, high = _block(code, p, number)
-        part = number // p.blocks
-        left = (number - part * p.blocks) * p.step
-        wide = code.minimum(p.columns - left, p.step)
-        begin, end = part * p.chunk, code.minimum((part + 1) * p.chunk, p.count)
-        with code.loop(begin, end, p.together) as n:
-            samples = code.minimum(end - n, p.together)
-            with code.loop(0, p.pixels, DEPTH) as k:
-                some = code.minimum(p.pixels - k, DEPTH)
-                begins = code.cast((n == begin) & (k == 0), "i64")
-                with code.loop(0, wide, p.tile_columns) as j:
-                    here, lines = code.minimum(wide - j, p.tile_columns), panels + 4 * some * samples * j
-                    with code.loop(0, samples) as s:
-                        call(code, p.pack, x + 4 * (((n + s) * p.columns + left + j) * p.pixels + k), p.pixels, some,
-                             lines + 4 * p.tile_columns * some * s, 0, here)  # fmt: skip
-                    with code.loop(low, high, p.tile_rows) as i:
-                        call(code, p.tile, y + 4 * ((n * p.rows + i) * p.pixels + k), p.table, p.cells, samples, some, lines,
-                             0, out + 4 * ((part * p.rows + i) * p.columns + left + j), p.columns, 0,
-                             code.minimum(high - i, p.tile_rows), here, begins)  # fmt: skip

@@ -11,25 +11,24 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tdt._backend import namespace
 from tdt._backend.layout import empty_as, output_is_channels_last, to_layout_of
-from tdt._backend.waiting import launch_waiting, repeatable
+from tdt._backend.waiting import repeatable
 from tdt._backend.windows import output_sizes
 from tdt._core.calls import front
-from tdt._core.dtype import FLOATING_AND_COMPLEX, NUMBERS, bfloat16, float32, int64
+from tdt._core.dtype import FLOATING_AND_COMPLEX, NUMBERS, float32, int64
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor
 from tdt._kernels import (
     LOWER,
-    UFUNCS,
     ByShape,
     chosen,
     convolution,
+    enabled,
     few_image_channels,
     few_line_channels,
     few_volume_channels,
@@ -39,19 +38,18 @@ from tdt._kernels import (
     gpu_kernel,
     groups_of_images,
     kernel,
-    key_of,
-    large_pair_convolution,
     lazy,
     many_tiles,
-    narrow,
     overlapping_windows,
     pointwise,
     total,
     widen,
 )
 from tdt._ops._common import Ints
-from tdt._ops.nn._checked import MOST, CheckedCalls
+from tdt._ops.nn._checked import CheckedCalls
 from tdt._ops.nn._conv_arguments import check, kinds
+from tdt._ops.nn._conv_half import CUDNN, by_pairs, in_half_precision, of_half_precision
+from tdt._ops.nn._conv_half import gradients as half_gradients
 from tdt._ops.nn._conv_portable import convolve_group, input_grad, weight_grad
 from tdt._ops.nn._windows import tuple_of
 from tdt._ops.nn.pad import pad
@@ -74,22 +72,19 @@ def _conv_flops(x: tuple, w: tuple, b: Any = None, **attributes: Any) -> int:
     return math.prod(conv_shape(x, w, b, **attributes)) * math.prod(w[1:])
 
 
-_NAMES = ("conv", "conv_input_grad", "conv_weight_grad")
-CUDNN = {name: gpu_kernel(f"cudnn_gpu:{name}", lazy("cudnn_gpu:fits")) for name in _NAMES}
-
-
 def _kernels(name: str) -> ByShape:
-    of_volumes = () if name == "conv_input_grad" else (kernel(f"volume_cpu:{name}", few_image_channels, lines=True),)
-    of_patches = () if name == "conv_input_grad" else (kernel(f"patches_cpu:{name}", few_windows, half=True),)
-    overlap = (kernel(f"overlap_cpu:{name}", overlapping_windows, lines=True),) if name == "conv_input_grad" else ()
-    of_depths = () if name == "conv" else (kernel(f"depth_cpu:{name}", few_volume_channels),)
+    forward, backward = name == "conv", name == "conv_input_grad"
+    of_volumes = () if backward else (kernel(f"volume_cpu:{name}", few_image_channels, lines=True),)
+    of_patches = () if backward else (kernel(f"patches_cpu:{name}", few_windows, half=True),)
+    overlap = (kernel(f"overlap_cpu:{name}", overlapping_windows, lines=True, half=True),) if backward else ()
+    of_depths = () if forward else (kernel(f"depth_cpu:{name}", few_volume_channels),)
     of_lines = kernel(f"lines_cpu:{name}", few_line_channels)
     in_groups = kernel(f"depthwise_cpu:{name}", groups_of_images, lines=True)
     return ByShape(
         (
             CUDNN[name],
             *of_depths,
-            *((in_groups, of_lines) if name == "conv" else (of_lines, in_groups)),
+            *((in_groups, of_lines) if forward else (of_lines, in_groups)),
             kernel(f"pointwise_cpu:{name}", pointwise, lines=True),
             *of_volumes,
             *of_patches,
@@ -101,95 +96,14 @@ def _kernels(name: str) -> ByShape:
     )
 
 
-OF_PAIRS = {name: (kernel(f"bfloat16_conv_cpu:{name}", large_pair_convolution), CUDNN[name]) for name in _NAMES}
-
-
-def _in_half_precision(op: Any, xp: Any, arrays: tuple, attributes: dict) -> Any:
-    """A convolution of half-precision arrays: by a kernel for them, else in float32, rounded."""
-    return _rounded(op, xp, arrays, attributes, _own_kernels(op, xp, arrays, attributes))
-
-
-def _rounded(op: Any, xp: Any, arrays: tuple, attributes: dict, own: list[Callable[..., Any]]) -> Any:
-    result = _first_of(own, arrays)
-    if result is None:
-        wide = widen(arrays)
-        call = _call(op, xp, *wide, **attributes)
-        result = call(*wide) if call else op.forward(xp, *wide, **attributes)
-        launch_waiting()  # the sum with a bias
-    return narrow(result, arrays[0].dtype)
-
-
-def _of_half_precision(arrays: tuple, attributes: dict) -> Callable[..., Any]:
-    """What computes `conv` of half-precision arrays like these."""
-    own = _own_kernels(conv, np, arrays, attributes)
-    return lambda *arrays: _rounded(conv, np, arrays, attributes, own)
-
-
-def _first_of(own: list[Callable[..., Any]], arrays: tuple) -> Any:
-    """What the first kernel computes that does not return None; None where there is none."""
-    for compute in own:
-        if (result := compute(*arrays)) is not None:
-            return result
-    return None
-
-
-def _own_kernels(op: Any, xp: Any, arrays: tuple, attributes: dict) -> list[Callable[..., Any]]:
-    """Kernels of half precision, as functions of arrays like these; each may return None, and float32 of a weight gradient.
-
-    From the second call on with all that they prepare.
-    """
-    if xp is not np:
-        fast = chosen(OF_PAIRS[op.name], xp, *arrays, **attributes)
-        return [functools.partial(fast, **attributes)] if fast else []
-    key = op.name, *key_of(arrays, attributes)
-    if (found := _OWN_KERNELS.get(key)) is not None:
-        return found
-    by_pairs = chosen(OF_PAIRS[op.name], np, *arrays, **attributes)
-    found = [functools.partial(by_pairs, **attributes)] if by_pairs else []
-    if _reads_bfloat16(op, arrays):
-        kernel = op.kernels.first([None if a is None else _blank(a.shape) for a in arrays], attributes)
-        if kernel is not None and kernel.half:
-            found.append(_reading(op, kernel.function, arrays, attributes, key in _OWN_KERNELS))
-    if len(_OWN_KERNELS) >= MOST:
-        _OWN_KERNELS.clear()
-    _OWN_KERNELS[key] = found if key in _OWN_KERNELS else None
-    return found
-
-
-_OWN_KERNELS: dict[tuple, list[Callable[..., Any]] | None] = {}
-UFUNCS.append(_OWN_KERNELS)
-
-
-def _reads_bfloat16(op: Any, arrays: tuple) -> bool:
-    """Whether images are as kernels of float32 take them in bfloat16: contiguous, as is the result."""
-    images = arrays if op is conv_weight_grad else arrays[:1]
-    plain = all(a.dtype == bfloat16.np and a.ndim < 5 and a.flags.c_contiguous for a in images)
-    return plain and not output_is_channels_last(*arrays[:2])
-
-
-def _reading(op: Any, kernel: Any, arrays: tuple, attributes: dict, prepares: bool) -> Callable[..., Any]:
-    """A kernel as a function of images in bfloat16, and of weights and a bias of any precision.
-
-    prepares: whether it is asked to prepare such calls.
-    """
-    wide = arrays if op is conv_weight_grad else (arrays[0], *widen(arrays[1:]))
-    prepare = getattr(kernel, "prepare", None) if prepares else None
-    prepared = prepare and prepare(*wide, **attributes, recorded=True)
-    compute = prepared or functools.partial(kernel, **attributes)
-    if op is conv_weight_grad or all(a is None or a.dtype not in LOWER for a in arrays[1:]):
-        return compute
-    return lambda x, *others: compute(x, *widen(others))
-
-
-@functools.lru_cache(256)
-def _blank(shape: tuple[int, ...]) -> np.ndarray:
-    """A contiguous array of float32 to choose a kernel for, without memory of its own: nobody may read it."""
-    strides = [4 * math.prod(shape[k + 1 :]) for k in range(len(shape))]
-    return np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), shape, strides)
-
-
 FORWARD, INPUT_GRAD = _kernels("conv"), _kernels("conv_input_grad")
-CHECKED, ON_GPU = CheckedCalls(FORWARD, _of_half_precision), Layouts()
+
+
+def _half(arrays: tuple, attributes: dict) -> Any:
+    return of_half_precision(conv, arrays, attributes)
+
+
+CHECKED, ON_GPU = CheckedCalls(FORWARD, _half), Layouts()
 
 
 @op(
@@ -207,7 +121,7 @@ CHECKED, ON_GPU = CheckedCalls(FORWARD, _of_half_precision), Layouts()
 def conv(xp, x, w, b=None, *, stride, padding, dilation, groups):
     if x.dtype in LOWER:
         how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-        return _in_half_precision(conv, xp, (x, w, b), how)
+        return in_half_precision(conv, xp, (x, w, b), how)
     last = output_is_channels_last(x, w)
     shape = conv_shape(x.shape, w.shape, stride=stride, padding=padding, dilation=dilation, groups=groups)
     out = empty_as(xp, shape, x.dtype, last)
@@ -289,12 +203,12 @@ def _gradients(xp, g, needs, x, w, how):
 
 def _gradients_in_half_precision(xp, g, needs, x, w, how):
     """Those that kernels for half precision compute, and the others in float32, each operand converted once."""
-    gx = gw = None
-    if needs[0]:
-        own = _own_kernels(conv_input_grad, xp, (g, w, None), {"size": x.shape[2:], **how})
-        gx = _first_of(own, (g, w, None))
-    if needs[1]:
-        gw = _first_of(_own_kernels(conv_weight_grad, xp, (g, x), {"kernel": w.shape[2:], **how}), (g, x))
+    if xp is np and enabled():
+        ops = conv_input_grad, conv_weight_grad
+        return *half_gradients(ops, g, needs[:2], x, w, how), _bias_grad(xp, g) if needs[2] else None
+    sizes, kernels = {"size": x.shape[2:], **how}, {"kernel": w.shape[2:], **how}
+    gx = by_pairs(conv_input_grad, xp, (g, w, None), sizes) if needs[0] else None
+    gw = by_pairs(conv_weight_grad, xp, (g, x), kernels) if needs[1] else None
     left = needs[0] and gx is None, needs[1] and gw is None, needs[2]
     if not any(left[:2]):
         return gx, gw, _bias_grad(xp, g) if needs[2] else None
@@ -326,7 +240,7 @@ def _input_flops(y: tuple, w: tuple, b: Any = None, **attributes: Any) -> int:
 def conv_input_grad(xp, y, w, b=None, *, size, stride, padding, dilation, groups):
     if y.dtype in LOWER:
         how = {"size": size, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-        return _in_half_precision(conv_input_grad, xp, (y, w, b), how)
+        return in_half_precision(conv_input_grad, xp, (y, w, b), how)
     out = input_grad(xp, y, w, size=size, stride=stride, padding=padding, dilation=dilation, groups=groups)
     return out if b is None else xp.add(out, b.reshape(-1, *(1,) * len(size)), out=out)
 
@@ -384,7 +298,7 @@ def _weight_flops(y: tuple, x: tuple, *, kernel: tuple, groups: int, **attribute
 def conv_weight_grad(xp, y, x, *, kernel, stride, padding, dilation, groups):
     if y.dtype in LOWER:
         how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-        return _in_half_precision(conv_weight_grad, xp, (y, x), how)
+        return in_half_precision(conv_weight_grad, xp, (y, x), how)
     how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     return weight_grad(xp, y, x, kernel=kernel, bias=False, **how)[0]
 
