@@ -194,6 +194,8 @@ def test_the_fused_multiply_add_rounds_once() -> None:
     for scale, offset in ((1.2, -0.3), (0.1, 7.3), (3e-9, 1.0), (1e9, -1.7)):
         want = [float(Fraction(v) * Fraction(scale) + Fraction(offset)) for v in x.tolist()]
         assert fma64(x, scale, offset).tolist() == want
+    assert fma64(np.array([0.5, -2.0]), np.inf, 1.0).tolist() == [np.inf, -np.inf]
+    assert fma64(np.array([0.5]), 1e300, 1e300).tolist() == [1.5e300]
     # 1 + 2⁻²⁴ + 2⁻⁵⁴ lies just above the middle of two float32 numbers; rounding to float64 first loses that.
     assert fma32(np.array([2.0**-24 + 2.0**-47]), 2.0**-7 * 128, 1.0)[0] == np.float32(1 + 2.0**-23)
     assert fma32(np.array([2.0**-48 + 1.0]), 2.0**-24, 1.0)[0] == np.float32(1 + 2.0**-23)

@@ -226,7 +226,7 @@ def _normals(code: Code, first: Value, last: Value, arguments: list[Value], kind
     draw, x = _uniforms(code, state), code.variable("double")
     with code.loop(0, n) as i:
         _normal(code, spare, draw, x)
-        code.store(code.cast(x.get() * std + mean, kind), out, i)
+        code.store(code.cast(code.call("fma", x.get(), std, mean), kind), out, i)
 
 
 @native("ppppqqq")
@@ -300,24 +300,29 @@ def filler(
     """What fills contiguous arrays of a type with `n` numbers; None for types that no kernel draws.
 
     Args:
-        how: "uniform" numbers, between two; "integers", as `mersenne_cpu.integers` says; "normal" ones, of a mean and deviation:
-            16 or more in float32 as `mersenne_cpu.normal` says, fewer, or "pairs", each computed in float64.
+        how: "uniform" numbers, between two; "integers", as `mersenne_cpu.integers_of` says; "bernoulli", 1 with a probability,
+            else 0; "exponential" numbers of a rate; "normal" ones, of a mean and deviation: 16 or more as
+            `mersenne_cpu.blocks_of_normals` says, fewer, or "pairs", each computed in float64.
         wide: of integers, whether each takes two words.
     Returns: a function of the state and the array; or, with True, of the state, `spare` as in `gamma`, and the array.
     """
+    letter = KINDS.get(kind.str[1:])
+    if letter is None:
+        return None
     if how == "integers":
         low, high = numbers
-        letter = KINDS.get(kind.str[1:])
-        if letter is None or high - low >= 1 << 63:
-            return None
-        return integers_of(wide, letter).with_last(1, n, high - low, low), False
+        return None if high - low >= 1 << 63 else (integers_of(wide, letter).with_last(1, n, high - low, low), False)
+    if how == "bernoulli":
+        return draws("below", letter).with_last(1, n, 0.0, 0.0, math.ceil(numbers[0] * 2.0**53)), False
     if kind.char not in "fd":
         return None
+    if how == "exponential":
+        return draws(how, letter).with_last(1, n, -1.0 / numbers[0], 0.0, 0), False
     if how == "uniform":
         return draws("unit32" if kind.char == "f" else "unit64").with_last(1, n, *map(float, numbers), 0), False
     if how == "pairs" or n < 16:
-        return _normals("float" if kind.char == "f" else "double").with_last(1, n, *map(float, numbers)), True
-    return (blocks_of_normals().with_last(1, n, *map(float, numbers)), False) if kind.char == "f" else None
+        return _normals(letter).with_last(1, n, *map(float, numbers)), True
+    return blocks_of_normals(letter).with_last(1, n, *map(float, numbers)), False
 
 
 def prepared_choices(

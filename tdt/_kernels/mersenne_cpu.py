@@ -6,6 +6,7 @@ places back, or ahead of it. What is drawn, uniform numbers or coin flips, is co
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,11 @@ def _pair(code: Code, words: Value, i: Value) -> Value:
     return (high << 32) | low
 
 
+def _unit(code: Code, bits: Value) -> Value:
+    """53 bits as a number on [0, 1)."""
+    return code.cast(bits, "double") * 2.0**-53
+
+
 def _scaled(code: Code, unit: Value, low: Value, high: Value) -> Value:
     """low + unit · (high - low), rounded once; what rounds to `high` becomes `low`."""
     low, high = code.cast(low, unit.kind), code.cast(high, unit.kind)
@@ -84,12 +90,14 @@ def _scaled(code: Code, unit: Value, low: Value, high: Value) -> Value:
 
 
 @native("ppqddq")
-def draws(code: Code, first: Value, last: Value, arguments: list[Value], how: str) -> None:
-    """state, out, n, low, high, bound: `n` numbers, each from one word, or ("pairs", "unit64", "below") from two."""
+def draws(code: Code, first: Value, last: Value, arguments: list[Value], how: str, kind: str = "i8") -> None:
+    """state, out, n, low, high, bound: `n` numbers, each from one word, or from two: "pairs", "unit64", and in the type `kind`
+    1 or 0 ("below") and exponential numbers of the mean -`low`.
+    """
     state, out, n, low, high, bound = arguments
     words = code.array("i32", ROOM)
     place = code.variable("i64", code.cast(code.load("i32", state, SIZE), "i64"))
-    each = 2 if how in ("pairs", "unit64", "below") else 1
+    each = 1 if how in ("words", "words32", "unit32") else 2
     with code.loop(0, n, ROOM // each) as start:
         count = code.minimum(n - start, ROOM // each)
         _fill(code, state, place, words, count * each)
@@ -106,9 +114,11 @@ def draws(code: Code, first: Value, last: Value, arguments: list[Value], how: st
                 if how != "pairs":
                     value = value & (2**53 - 1)
                 if how == "unit64":
-                    value = _scaled(code, code.cast(value, "double") * 2.0**-53, low, high)
+                    value = _scaled(code, _unit(code, value), low, high)
+                elif how == "exponential":
+                    value = code.cast(code.function("log1p", "double", 0.0 - _unit(code, value)) * low, kind)
                 elif how == "below":
-                    value = code.cast(value < bound, "i8", signed=False)
+                    value = code.cast(value < bound, kind, signed=False)
             code.store(value, out, start + i)
     code.store(code.cast(place.get(), "i32"), state, SIZE)
 
@@ -142,34 +152,83 @@ def integers_of(code: Code, first: Value, last: Value, arguments: list[Value], w
 
 
 @native("ppqdd")
-def blocks_of_normals(code: Code, first: Value, last: Value, arguments: list[Value]) -> None:
-    """state, out, n, mean, std: `n` ≥ 16 normal numbers in float32 by the method of Box and Muller (1958), each from one word.
+def blocks_of_normals(code: Code, first: Value, last: Value, arguments: list[Value], kind: str) -> None:
+    """state, out, n, mean, std: `n` ≥ 16 normal numbers by the method of Box and Muller (1958), each from a uniform one.
 
-    Of 16 words 8 give radii and 8 angles; if 16 does not divide `n`, the last 16 numbers are drawn again.
+    Of 16 uniform numbers 8 give radii and 8 angles; if 16 does not divide `n`, the last 16 are drawn again.
     """
     state, out, n, mean, std = arguments
     words = code.array("i32", ROOM)
     place = code.variable("i64", code.cast(code.load("i32", state, SIZE), "i64"))
-    shift, scale = (code.splat(code.cast(each, "float"), PAIRS) for each in (mean, std))
+    each, block = (2, _long_block(code, mean, std)) if kind == "double" else (1, _block(code, mean, std))
 
     def blocks(count: Value | int, to: Value) -> None:
         with code.loop(0, code.value(count, "i64") // (2 * PAIRS) * (2 * PAIRS), 2 * PAIRS) as k:
-            unit, turn = (
-                code.cast(code.load("i32", words, k + half, PAIRS) & 0xFFFFFF, "float") * 2.0**-24
-                for half in (0, PAIRS)
-            )
-            radius = inline(code, lambda x: sqrt(log(1 - x) * -2), unit)
-            for half, formula in ((0, cos_of_small), (PAIRS, sin_of_small)):
-                value = radius * inline(code, lambda x, f=formula: f(x * TURN), turn) * scale
-                code.store(value + shift, out, to + k + half)
+            block(words, k, out, to + k)
 
-    with code.loop(0, n, ROOM) as start:
-        count = code.minimum(n - start, ROOM)
-        _fill(code, state, place, words, count)
+    with code.loop(0, n, ROOM // each) as start:
+        count = code.minimum(n - start, ROOM // each)
+        _fill(code, state, place, words, count * each)
         blocks(count, start)
     with code.when(n % (2 * PAIRS) != 0):
-        _fill(code, state, place, words, code.value(2 * PAIRS, "i64"))
+        _fill(code, state, place, words, code.value(2 * PAIRS * each, "i64"))
         blocks(2 * PAIRS, n - 2 * PAIRS)
+    code.store(code.cast(place.get(), "i32"), state, SIZE)
+
+
+def _block(code: Code, mean: Value, std: Value) -> Callable[[Value, Value, Value, Value], None]:
+    """What writes code for 16 normal numbers of float32: from the words at a place, to a place of the result."""
+    shift, scale = (code.splat(code.cast(each, "float"), PAIRS) for each in (mean, std))
+
+    def write(words: Value, k: Value, out: Value, to: Value) -> None:
+        unit, turn = (
+            code.cast(code.load("i32", words, k + half, PAIRS) & 0xFFFFFF, "float") * 2.0**-24 for half in (0, PAIRS)
+        )
+        radius = inline(code, lambda x: sqrt(log(1 - x) * -2), unit)
+        for half, formula in ((0, cos_of_small), (PAIRS, sin_of_small)):
+            value = radius * inline(code, lambda x, f=formula: f(x * TURN), turn) * scale
+            code.store(value + shift, out, to + half)
+
+    return write
+
+
+def _long_block(code: Code, mean: Value, std: Value) -> Callable[[Value, Value, Value, Value], None]:
+    """The same of float64, by the functions of the C library, which PyTorch calls too."""
+
+    def write(words: Value, k: Value, out: Value, to: Value) -> None:
+        with code.loop(0, PAIRS) as pair:
+            unit, turn = (_unit(code, _pair(code, words, k + half + pair) & (2**53 - 1)) for half in (0, PAIRS))
+            radius = code.call("sqrt", code.function("log", "double", 1.0 - unit) * -2.0)
+            for half, function in ((0, "cos"), (PAIRS, "sin")):
+                value = radius * code.function(function, "double", turn * (2 * np.pi))
+                code.store(code.call("fma", value, std, mean), out, to + half + pair)
+
+    return write
+
+
+@native("pppq")
+def _flips(code: Code, first: Value, last: Value, arguments: list[Value], kind: str) -> None:
+    """state, probabilities, out, n. The code fails, before it draws, at a number that is no probability."""
+    state, probabilities, out, n = arguments
+    valid = code.variable("i1", 1)
+    with code.loop(0, n) as i:
+        p = code.load(kind, probabilities, i)
+        valid.set(valid.get() & (p >= 0.0) & (p <= 1.0))
+    with code.when(valid.get() == 0):
+        code.fail()
+    words = code.array("i32", ROOM)
+    place = code.variable("i64", code.cast(code.load("i32", state, SIZE), "i64"))
+    each = 2 if kind == "double" else 1
+    with code.loop(0, n, ROOM // each) as start:
+        count = code.minimum(n - start, ROOM // each)
+        _fill(code, state, place, words, count * each)
+        with code.loop(0, count) as i:
+            if kind == "double":
+                unit = _unit(code, _pair(code, words, i) & (2**53 - 1))
+            else:
+                unit = code.cast(code.load("i32", words, i) & 0xFFFFFF, "float") * 2.0**-24
+            flipped = unit < code.load(kind, probabilities, start + i)
+            code.store(code.cast(flipped, kind), out, start + i)
     code.store(code.cast(place.get(), "i32"), state, SIZE)
 
 
@@ -197,6 +256,15 @@ def draw(state: np.ndarray, n: int, how: str, dtype: Any, low: float = 0.0, high
     out = np.empty(n, dtype)
     draws(how)(0, 1, state, out, n, float(low), float(high), bound)
     return out
+
+
+def flips(state: np.ndarray, probabilities: np.ndarray) -> np.ndarray | None:
+    """1 with the probability of each element of a contiguous array of float32 or float64, else 0, in its type.
+
+    None, with nothing drawn, where an element is no probability.
+    """
+    out, kind = np.empty_like(probabilities), KINDS[probabilities.dtype.str[1:]]
+    return out if _flips(kind)(0, 1, state, probabilities, out, out.size) else None
 
 
 def words(state: np.ndarray, n: int) -> np.ndarray:

@@ -42,7 +42,7 @@ def _unseeded() -> Any:
 
 
 _KERNELS = {name: (kernel(f"mersenne_cpu:{name}", large_draw),)
-            for name in ("words", "pairs", "draw")}  # fmt: skip
+            for name in ("words", "pairs", "draw", "flips")}  # fmt: skip
 _KERNELS |= {name: (kernel(f"counts_cpu:{name}", large_draw),) for name in ("filler", "prepared_choices")}
 _OFTEN = 50  # small draws after which their kernel is loaded, which takes as long as some hundred of them
 _ready: dict[str, Any] = {}  # kernels that are loaded
@@ -135,14 +135,15 @@ class MersenneTwister:
     def fill(self, out: np.ndarray, how: str, numbers: tuple[float, ...]) -> bool:
         """Fill a contiguous array as `counts_cpu.filler` says; False, with nothing drawn, where no kernel does."""
         # 0.0 and -0.0 are equal.
-        signs = None if numbers is STANDARD or all(numbers) else (copysign(1, numbers[0]), copysign(1, numbers[1]))
+        signs = None if numbers is STANDARD or all(numbers) else tuple([copysign(1, number) for number in numbers])
         key = how, out.dtype, out.size, numbers, signs
         found = _fillers.get(key)
         if found is None:
             prepare = _kernel_for("filler", out.size)
             if prepare is None:
                 return False
-            found = prepare(how, out.dtype, out.size, numbers, numbers[1] - numbers[0] >= WIDE_RANGE)
+            wide = how == "integers" and numbers[1] - numbers[0] >= WIDE_RANGE
+            found = prepare(how, out.dtype, out.size, numbers, wide)
             if found is None:
                 return False
             if len(_fillers) >= MOST_FILLERS:
@@ -155,6 +156,11 @@ class MersenneTwister:
         else:
             run(self.words, out)
         return True
+
+    def flips(self, probabilities: np.ndarray) -> Any:
+        """What `mersenne_cpu.flips` gives; False where no kernel draws them."""
+        fast = _kernel_for("flips", probabilities.size)
+        return fast(self.words, probabilities) if fast else False
 
     def prepared_choices(self, weights: np.ndarray, count: int) -> Any:
         """What `counts_cpu.prepared_choices` gives for weights of this type and shape; None where it is not used."""

@@ -72,7 +72,7 @@ class Philox:
 
     def filled(self, shape: tuple[int, ...], dtype: np.dtype, how: str, numbers: tuple) -> Any:
         """A new array of numbers that a kernel draws; None where none does."""
-        dtypes, kernels = _FILLED[how]
+        dtypes, kernels = _FILLED.get(how, (frozenset(), ()))
         fast = chosen(kernels, self.xp) if dtype in dtypes else None
         if how == "integers":
             numbers = *numbers, numbers[1] - numbers[0] >= WIDE_RANGE

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 SPLIT = 2.0**27 + 1  # Veltkamp: halves of 26 bits, whose products are exact
+LARGE = 1e290
 
 
 def fma32(x: Any, scale: float, offset: float) -> Any:
@@ -23,7 +24,12 @@ def fma32(x: Any, scale: float, offset: float) -> Any:
 
 
 def fma64(x: Any, scale: float, offset: float) -> Any:
-    """float64 of `x * scale + offset`, rounded once (Boldo and Melquiond, *Emulation of FMA …*, 2008)."""
+    """float64 of `x * scale + offset`, rounded once (Boldo and Melquiond, *Emulation of FMA …*, 2008).
+
+    Twice with numbers from `LARGE` on, whose parts would overflow.
+    """
+    if not (abs(scale) < LARGE and abs(offset) < LARGE):
+        return x * scale + offset
     high, low = two_product(x, scale)
     if not low.any():
         return high + offset

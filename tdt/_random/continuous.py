@@ -1,18 +1,20 @@
 """Normal, exponential and related numbers, within a few units in the last place of PyTorch's on the CPU.
 
-PyTorch's own logarithm and cosine differ with the processor, so bits cannot be promised; the generator's state after
-each draw is exactly PyTorch's.
+PyTorch's own logarithm and cosine differ with the processor, so bits cannot be promised; those of normal numbers of float64 and
+of exponential ones are the C library's, here as there. The generator's state after each draw is exactly PyTorch's.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tdt._kernels import from_formula
 from tdt._random._generator import Generator
+from tdt._random._rounding import fma64
 from tdt._random.draws import BLOCK, Shape, as_complex, narrow, real_of, uniform, unit64
 
 
@@ -32,7 +34,7 @@ def normal(gen: Generator, shape: Shape, dtype: Any, mean: float = 0.0, std: flo
         if gen.engine.xp is not np:
             flat = _normal_blocks(gen, -(-n // 16) * 16, dtype, mean, std)[:n]
         elif n < 16 or not dense:
-            flat = _normal_pairs(gen, n) * std + mean
+            flat = fma64(_normal_pairs(gen, n), std, mean)
         else:
             flat = _normal_blocks(gen, n, dtype, mean, std)
     return narrow(flat, dtype).reshape(shape)
@@ -75,16 +77,26 @@ def _box_muller(xp: Any, flat: Any, mean: float, std: float) -> None:
     """Turn uniforms into normals in place; of each 16, 8 become radii and 8 angles."""
     number = flat.dtype.type
     blocks = flat.reshape(-1, 2, 8)
-    if number == np.float32 and xp is np:
-        radius, angle = _radius(xp, blocks[:, 0].copy()), blocks[:, 1].copy()
-        blocks[:, 0], blocks[:, 1] = _along(xp, radius, angle), _across(xp, radius, angle)
-    else:
+    if xp is not np:
         radius = xp.sqrt(number(-2) * xp.log(1 - blocks[:, 0]))
         angle = number(2 * np.pi) * blocks[:, 1]
         blocks[:, 0], blocks[:, 1] = radius * xp.cos(angle), radius * xp.sin(angle)
+    elif number == np.float32:
+        radius, angle = _radius(xp, blocks[:, 0].copy()), blocks[:, 1].copy()
+        blocks[:, 0], blocks[:, 1] = _along(xp, radius, angle), _across(xp, radius, angle)
+    else:
+        radius, angle = np.sqrt(-2 * _each(math.log, 1 - blocks[:, 0])), 2 * math.pi * blocks[:, 1]
+        blocks[:, 0], blocks[:, 1] = radius * _each(math.cos, angle), radius * _each(math.sin, angle)
+        flat[...] = fma64(flat, std, mean)
+        return
     if std != 1:
         flat *= number(std)
     flat += number(mean)  # which makes 0 of -0
+
+
+def _each(function: Callable[[float], float], x: np.ndarray) -> np.ndarray:
+    """A function of the C library of each element, as kernels call it; NumPy has others on some processors."""
+    return np.array([function(value) for value in x.ravel().tolist()]).reshape(x.shape)
 
 
 TURN = np.float32(2 * np.pi)
@@ -100,8 +112,13 @@ def log_normal(gen: Generator, shape: Shape, dtype: Any, mean: float = 1.0, std:
 
 def exponential(gen: Generator, shape: Shape, dtype: Any, rate: float = 1.0) -> Any:
     """Exponential with that rate (mean 1/rate), by inversion of a 53-bit uniform."""
-    unit = uniform(gen, shape, np.float64)
-    return narrow(gen.engine.xp.log1p(-unit) * (-1.0 / rate), np.dtype(dtype))
+    dtype = np.dtype(dtype)
+    with gen.lock:
+        if (drawn := gen.filled(shape, dtype, "exponential", (rate,))) is not None:
+            return drawn
+        unit = uniform(gen, shape, np.float64)
+    logarithm = gen.engine.xp.log1p(-unit) if gen.engine.xp is not np else _each(math.log1p, -unit)
+    return narrow(logarithm * (-1.0 / rate), dtype)
 
 
 def cauchy(gen: Generator, shape: Shape, dtype: Any, median: float = 0.0, sigma: float = 1.0) -> Any:

@@ -167,11 +167,24 @@ def bernoulli(gen: Generator, shape: Shape, p: float) -> Any:
 
 
 def bernoulli_each(gen: Generator, p: Any) -> Any:
-    """True with the probability of each element of `p`: 53-bit draws for float64, 24-bit ones otherwise."""
+    """1 with the probability of each element of `p`, else 0, in its dtype or as bools: 53-bit draws for float64,
+    24-bit ones otherwise.
+    """
+    if p.dtype in WHOLE and p.flags.c_contiguous and isinstance(gen.engine, MersenneTwister):
+        with gen.lock:
+            drawn = gen.engine.flips(p)
+        if drawn is None:
+            _refuse_probability()
+        if drawn is not False:
+            return drawn
     if p.size and not bool(((p >= 0) & (p <= 1)).all()):
-        raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false: probabilities lie in [0, 1]")
+        _refuse_probability()
     dtype = np.float64 if p.dtype == np.float64 else np.float32
     return uniform(gen, p.shape, dtype) < p.astype(dtype, copy=False)
+
+
+def _refuse_probability() -> None:
+    raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false: probabilities lie in [0, 1]")
 
 
 def narrow(values: Any, dtype: np.dtype) -> Any:

@@ -10,7 +10,7 @@ import pytest
 import tdt
 from tdt._kernels import LARGE_DRAW
 from tdt._kernels.counts_cpu import filler
-from tdt._kernels.mersenne_cpu import SIZE, pairs, words
+from tdt._kernels.mersenne_cpu import SIZE, flips, pairs, words
 from tdt._random import _mersenne
 from tdt._random._mersenne import MersenneTwister
 from tdt._random.continuous import _normal_blocks
@@ -69,6 +69,17 @@ def test_large_draws_are_those_of_the_portable_form():
         lambda: tdt.zeros(n).uniform_(1e6, 1e6 + 1),
         lambda: tdt.zeros(n, dtype=tdt.float64).uniform_(-3, 5.5),
         lambda: tdt.zeros(n).bernoulli_(0.3),
+        lambda: tdt.zeros(n, dtype=tdt.bool).bernoulli_(0.3),
+        lambda: tdt.zeros(n, dtype=tdt.int16).bernoulli_(0.7),
+        lambda: tdt.bernoulli(tdt.linspace(0, 1, n)),
+        lambda: tdt.bernoulli(tdt.linspace(0, 1, n, dtype=tdt.float64)),
+        lambda: tdt.bernoulli(tdt.linspace(0, 1, n, dtype=tdt.bfloat16)).float(),
+        lambda: tdt.zeros(n).exponential_(2.5),
+        lambda: tdt.zeros(n, dtype=tdt.float64).exponential_(0.3),
+        lambda: tdt.zeros(n, dtype=tdt.uint8).random_(3, 200),
+        lambda: tdt.randn(n, dtype=tdt.float64),
+        lambda: tdt.zeros(n, dtype=tdt.float64).normal_(3, 0.7),
+        lambda: tdt.zeros(n, dtype=tdt.float64)[::2].normal_(3, 0.7),
         lambda: tdt.randperm(n),
         lambda: tdt.rand(n, dtype=tdt.bfloat16).float(),
         lambda: tdt.multinomial(tdt.arange(1, 5001).float().reshape(2, 2500), 9),
@@ -82,18 +93,30 @@ def test_large_draws_are_those_of_the_portable_form():
 
 
 @pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
-@pytest.mark.parametrize("n", [16, 17, 33, 2 * SIZE, 2 * SIZE + 2, 5000])
-@pytest.mark.parametrize(("mean", "std"), [(0.0, 1.0), (0.0, 0.02), (1.5, 2.0)])
-def test_normal_numbers_have_the_bits_of_the_formulas_of_arrays(n, mean, std):
+@pytest.mark.parametrize("n", [16, 17, 33, SIZE, SIZE + 8, 2 * SIZE, 2 * SIZE + 2, 5000])
+@pytest.mark.parametrize(("mean", "std"), [(0.0, 1.0), (0.0, 0.02), (1.5, 2.0), (-0.0, 0.0)])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_normal_numbers_have_the_bits_of_the_portable_form(n, mean, std, kind):
     drawn, state = tdt.Generator().manual_seed(n), MersenneTwister(n)
-    expected = _normal_blocks(drawn, n, np.dtype(np.float32), mean, std)
-    found = np.full(n + 2, 7, np.float32)
+    expected = _normal_blocks(drawn, n, np.dtype(kind), mean, std)
+    found = np.full(n + 2, 7, kind)
     fill, takes_spare = filler("normal", found.dtype, n, (mean, std), False)
     assert not takes_spare
     fill(state.words, found[1:-1])
-    np.testing.assert_array_equal(found[1:-1].view(np.int32), expected.view(np.int32))
+    np.testing.assert_array_equal(found[1:-1].view(np.uint8), expected.view(np.uint8))
     assert found[0] == found[-1] == 7
     np.testing.assert_array_equal(drawn.engine.words, state.words)
+
+
+@pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_no_number_is_drawn_for_a_probability_that_is_none(kind):
+    for wrong in (-1e-7, 1 + 1e-6, np.nan, np.inf):
+        chances, state = np.full(1300, 0.5, kind), MersenneTwister(3)
+        chances[1299] = wrong
+        before = state.words.copy()
+        assert flips(state.words, chances) is None
+        np.testing.assert_array_equal(state.words, before)
 
 
 @pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
@@ -104,10 +127,14 @@ def test_small_draws_have_the_same_numbers_before_and_after_their_kernels_are_lo
         lambda: tdt.randn(30),
         lambda: tdt.randint(9, (5,)),
         lambda: tdt.empty(3).bernoulli_(0.3),
+        lambda: tdt.bernoulli(tdt.linspace(0, 1, 5)),
+        lambda: tdt.empty(3).exponential_(0.3),
+        lambda: tdt.empty(20, dtype=tdt.float64).normal_(2, 0.3),
+        lambda: tdt.empty(5, dtype=tdt.float64).normal_(2, 0.3),
     )
     tdt.manual_seed(5)
     first = [[draw().numpy() for draw in draws] for _ in range(60)]
-    assert {"draw", "filler"} <= _mersenne._ready.keys()
+    assert {"filler", "flips"} <= _mersenne._ready.keys()
     tdt.manual_seed(5)
     second = [[draw().numpy() for draw in draws] for _ in range(60)]
     for a, b in zip(first, second, strict=True):

@@ -313,7 +313,7 @@ def randperm(
 @op(name="bernoulli", dtypes=_dtype.FLOATING, computes=False, random=True, shape=lambda p, **how: p)
 def _bernoulli(xp: ModuleType, p: Any, *, generator: Generator | None) -> Any:
     gen = generator_for(generator, _backend.device_of(p))
-    return _random.bernoulli_each(gen, xp.ascontiguousarray(p).reshape(p.shape)).astype(p.dtype)
+    return _random.bernoulli_each(gen, xp.ascontiguousarray(p).reshape(p.shape)).astype(p.dtype, copy=False)
 
 
 _bernoulli.vjp("p")(lambda g: zeros_like(g))

@@ -23,7 +23,6 @@ from tdt._core.methods import method
 from tdt._core.tensor import Tensor, wrap
 from tdt._ops.random._ranges import ends_of
 from tdt._random import Generator, default_generator, generator_for
-from tdt._random.draws import WHOLE
 from tdt.autograd._in_place_methods import overwrite
 from tdt.autograd._inplace import is_plain
 from tdt.autograd._op import op
@@ -41,7 +40,7 @@ FILLS: dict[str, Callable[..., Any]] = {
     "bernoulli": lambda gen, shape, dtype, p: _random.bernoulli(gen, shape, p).astype(dtype),
 }
 SMALLEST_MAX = 16.0  # ends of an interval up to it fit in every dtype
-FILLED = {"uniform", "normal", "integers"}  # which a generator fills contiguous arrays with
+FILLED = {"uniform", "normal", "integers", "bernoulli", "exponential"}  # which a generator fills contiguous arrays with
 # Names of nodes that do not follow from those in FILLS.
 NODES = {"bernoulli": "BernoulliBackward2", "full_range": "RandomBackward2", "integers": "RandomBackward0"}
 # What PyTorch calls each kernel in `"…" not implemented for 'Long'`, and which categories of dtype it takes.
@@ -87,7 +86,7 @@ _fill.vjp("x")(lambda g: zeros_like(g))
 def _fill_random(x: Tensor, how: str, *numbers: Any, generator: Generator | None) -> Tensor:
     """Overwrite `x` with random numbers; NotImplementedError for a dtype that the distribution does not support."""
     plain = is_plain(x)
-    if plain and how in FILLED and x._a.dtype in WHOLE and x._a.size:
+    if plain and how in FILLED and x._a.size:
         gen = default_generator if generator is None else generator_for(generator, CPU)
         if gen.fill(x._a, how, numbers):
             x._st.bump_version()
