@@ -16,7 +16,7 @@ from tdt._kernels.expression import Expression, is_constant
 BINARY = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "and": "&", "or": "|", "xor": "^", "less": "<",
           "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!="}  # fmt: skip
 CALLS = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint", "fma": "fma",
-         "copysign": "copysign"}  # fmt: skip
+         "copysign": "copysign", "fmod": "fmod"}  # fmt: skip
 PARTS = {"power_of_2", "odd", "odd_half", "mantissa", "exponent", "scaled", *RESULTS}
 
 # Operations on the bits of a number, as `_emit.Emitter.parts` and `_angles.angle` explain them.

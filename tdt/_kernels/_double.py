@@ -1,4 +1,6 @@
-"""The functions that a formula of float64 may call: the exact ones, exp and log. NumPy computes formulas with others."""
+"""The functions that a formula of float64 may call: the exact ones, with remainders, exp and log. NumPy computes formulas with
+others.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,18 @@ from tdt._kernels.expression import (
     NAN,
     Exact,
     Expression,
+    abs,
+    copysign,
     exponent,
     fma,
     long_polynomial,
     mantissa,
+    quotient_from,
+    rarely,
+    remainder_from,
     rint,
     scaled,
+    trunc,
     where,
 )
 
@@ -49,3 +57,21 @@ class Double(Exact):
         rest = fma(e, LN2_LOW, s * (half + (z + z) * p))
         value = fma(e, LN2_HIGH, f - (half - rest))
         return where(x > 0, where(x >= INFINITY, x, value), where(x >= 0, -INFINITY, NAN))
+
+    @staticmethod
+    def fmod(x: Expression, y: Expression) -> Expression:
+        """x - n y for the quotient n rounded towards 0, exactly: it has the sign of x. NaN for y = 0 and infinite x."""
+        size, by = abs(x), abs(y)
+        rest = fma(-trunc(size / by), by, size)  # the quotient may have been rounded up to an integer
+        rest = where(size < by, size, where(rest < 0, rest + by, rest))
+        return copysign(rarely(size > by * 2.0**52, Expression("fmod", size, by), rest), x)
+
+    @staticmethod
+    def remainder(x: Expression, y: Expression) -> Expression:
+        """x - n y for the quotient n rounded down: it has the sign of y."""
+        return remainder_from(Double.fmod(x, y), y)
+
+    @staticmethod
+    def floor_divide(x: Expression, y: Expression) -> Expression:
+        """The quotient, rounded down as Python rounds it: from the exact remainder."""
+        return quotient_from(Double.fmod(x, y), x, y)

@@ -170,6 +170,8 @@ class Emitter:
             return self.intrinsic(CALLS[op], args, v, v)
         if op == "negative":
             return self.new(f"fneg {v} {args[0]}")
+        if op == "fmod":
+            return self.new(f"frem {v} {args[0]}, {args[1]}")
         if op == "where":
             kind = self.bits if expression.args[1].logical else v
             return self.new(f"select {self.bits} {args[0]}, {kind} {args[1]}, {kind} {args[2]}")

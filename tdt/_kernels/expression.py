@@ -425,13 +425,21 @@ def _rest(x: Expression, y: Expression) -> Expression:
 
 def remainder(x: Expression, y: Expression) -> Expression:
     """x - n y for the quotient n rounded down: it has the sign of y."""
-    rest = fmod(x, y)
-    return where((rest != 0) & ((y < 0) ^ (rest < 0)), rest + y, rest)
+    return remainder_from(fmod(x, y), y)
 
 
 def floor_divide(x: Expression, y: Expression) -> Expression:
     """The quotient, rounded down as Python rounds it: from the exact remainder."""
-    rest = fmod(x, y)
+    return quotient_from(fmod(x, y), x, y)
+
+
+def remainder_from(rest: Expression, y: Expression) -> Expression:
+    """The remainder with the sign of y, of the one of the quotient rounded towards 0."""
+    return where((rest != 0) & ((y < 0) ^ (rest < 0)), rest + y, rest)
+
+
+def quotient_from(rest: Expression, x: Expression, y: Expression) -> Expression:
+    """x / y rounded down, from the same remainder."""
     quotient = (x - rest) / y
     quotient = where((rest != 0) & ((y < 0) ^ (rest < 0)), quotient - 1, quotient)
     down = floor(quotient)

@@ -210,11 +210,57 @@ def test_functions_of_two_operands_have_pytorchs_special_values(name):
         np.testing.assert_array_equal(np.signbit(found[numbers]), np.signbit(expected[numbers]))
 
 
-def test_a_quotient_of_any_size_leaves_an_exact_remainder():
-    bits = np.random.default_rng(0).integers(0, 1 << 32, (2, 100_000), dtype=np.uint64).astype(np.uint32)
-    x, y = bits.view(np.float32)
+REMAINDERS = {"fmod": np.fmod, "remainder": np.remainder, "floor_divide": np.floor_divide}
+
+
+@pytest.mark.parametrize("name", REMAINDERS)
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_a_quotient_of_any_size_leaves_an_exact_remainder(name, kind):
+    rng, word = np.random.default_rng(0), f"u{np.dtype(kind).itemsize}"
+    x, y = rng.integers(0, 256, (2, 100_000 * np.dtype(kind).itemsize), dtype=np.uint8).view(kind)
+    near = (y.view(word) + rng.integers(-(40 << 10), 40 << 10, y.size).astype(word)).view(kind)
+    divide = Elementwise(name, lambda xp, x, y: getattr(xp, name)(x, y))
     with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(Elementwise("fmod", lambda xp, x, y: xp.fmod(x, y))((x, y)), np.fmod(x, y))
+        for a, b in ((x, y), (y, near), (y * 5, near)):
+            np.testing.assert_array_equal(divide((a, b)), REMAINDERS[name](a, b))
+
+
+@pytest.mark.parametrize("name", REMAINDERS)
+def test_remainders_of_float64_are_pytorchs_and_the_same_alone_and_in_vectors(name):
+    torch = require_torch()
+    special = [
+        0,
+        -0.0,
+        1,
+        -1,
+        2.5,
+        -7.25,
+        3,
+        np.inf,
+        -np.inf,
+        np.nan,
+        5e-324,
+        -1e-310,
+        1e308,
+        2.0**53,
+        2.0**53 + 2,
+        0.1,
+    ]
+    x, y = (m.ravel() for m in np.meshgrid(special, special))
+    found = getattr(tdt, name)(tdt.from_numpy(x), tdt.from_numpy(y)).numpy()
+    expected = getattr(torch, name)(torch.from_numpy(x), torch.from_numpy(y)).numpy()
+    if name != "floor_divide":  # PyTorch's are NaN where the quotient is too large for float64
+        with np.errstate(all="ignore"):
+            overflows = np.isinf(x / y) & np.isfinite(x) & (y != 0)
+        assert np.isnan(expected[overflows]).all() and (np.abs(found[overflows]) < np.abs(y[overflows])).all()
+        expected[overflows] = found[overflows]
+    np.testing.assert_array_equal(found, expected)
+    numbers = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(found[numbers]), np.signbit(expected[numbers]))
+    alone = [
+        getattr(tdt, name)(tdt.from_numpy(x[k : k + 1]), tdt.from_numpy(y[k : k + 1])).item() for k in range(x.size)
+    ]
+    np.testing.assert_array_equal(alone, found)
 
 
 def test_conditions_are_one_or_zero_in_arithmetic_and_combine():

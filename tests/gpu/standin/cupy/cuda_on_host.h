@@ -20,6 +20,7 @@ UNARY(fabs) UNARY(sqrt) UNARY(floor) UNARY(ceil) UNARY(trunc) UNARY(rint) UNARY(
 #undef UNARY
 static inline float copysign(float x, float y) { return __builtin_copysignf(x, y); }
 static inline double copysign(double x, double y) { return __builtin_copysign(x, y); }
+static inline double fmod(double x, double y) { return __builtin_fmod(x, y); }
 static inline float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 static inline double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
 template <class T> static inline T min(T a, T b) { return a < b ? a : b; }
