@@ -236,6 +236,7 @@ FOLDS = {
     "mean": Fold(_sum_block, _wider, _itself, _added, _divided, rounded=True),
     "centre": Fold(_wider, _wider, _itself, _added, _divided),
     "prod": Fold(_wider, _wider, _itself, _multiplied, _first),
+    "prod_unsigned": Fold(_wider, _wider, _unsigned, _multiplied, _first),
     "max": Fold(_same, _same, _itself, _larger, _first, of_numbers=_larger_number),
     "min": Fold(_same, _same, _itself, _smaller, _first, of_numbers=_smaller_number),
     "norm1": Fold(_sum_block, _wider, _magnitude, _added, _first),

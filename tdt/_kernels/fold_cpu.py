@@ -50,7 +50,7 @@ LETTERS = frozenset(STORED)
 THREE, FOUR = struct.Struct("=qqq").pack, struct.Struct("=qqqq").pack
 MOST_PLANS = 1000
 LARGEST = 2 * PIECE  # elements of an array whose columns one call folds: plans read larger ones row by row
-REAL_ONLY = ("norm1", "norm2", "norm_inf", "nansum", "nanmean", "var", "std", "mean", "prod", "logsumexp")
+REAL_ONLY = ("norm1", "norm2", "norm_inf", "nansum", "nanmean", "var", "std", "mean", "logsumexp")
 
 _KINDS = {"double": np.dtype("d"), "float": np.dtype("f"), "i64": np.dtype("q"), "i32": np.dtype("i"),
           "i16": np.dtype("h"), "i8": np.dtype("b")}  # fmt: skip

@@ -87,6 +87,24 @@ def test_integers_and_bools_are_summed_in_64_bits():
     np.testing.assert_array_equal(_kernels.total(x > 0, None, "int64"), 15_000)
 
 
+@pytest.mark.parametrize("letter", "?bBhHiIl")
+@pytest.mark.parametrize("shape", [(7,), (3, 5000), (5000, 3), (40, 4, 30), (0, 4)])
+def test_products_of_integers_wrap_around_in_64_bits(letter: str, shape: tuple[int, ...]):
+    x = (
+        np.random.default_rng(3)
+        .integers(0 if letter in "?BHI" else -99, 2 if letter == "?" else 100, shape)
+        .astype(letter)
+    )
+    x[x == 0] = 1
+    if x.size and letter == "?":
+        x[(-1,) * x.ndim] = False
+    for axis in (None, *range(x.ndim)):
+        for a in (x, x.T, x[::2]):
+            result = tdt.from_numpy(a).prod() if axis is None else tdt.from_numpy(a).prod(axis)
+            assert result.dtype is tdt.int64
+            np.testing.assert_array_equal(result.numpy(), a.prod(axis, np.int64))
+
+
 @pytest.mark.parametrize("name", ["sum", "nanmean"])
 def test_results_have_equal_bits_for_every_number_of_threads(name: str):
     rng = np.random.default_rng(3)

@@ -1,4 +1,4 @@
-"""Factors of operands, `alpha` and `beta`: which of them a type takes, and products with them."""
+"""Factors of operands, `alpha` and `beta`: which of them a type takes, and products with them; and divisors."""
 
 from __future__ import annotations
 
@@ -64,3 +64,17 @@ def wrapped(number: Any, like: Any) -> Any:
     if not isinstance(number, int) or getattr(like, "dtype", None) is None or like.dtype.kind not in "iu":
         return number
     return integers(like.dtype)[int(number)][()]
+
+
+def refuse_zero(x: Any, y: Any) -> bool:
+    """Whether the operands are integers; RuntimeError for integers divided by zero, unless there are none."""
+    dtype: Any = getattr(x, "dtype", getattr(y, "dtype", None))
+    if dtype.kind not in "iub":
+        return False
+    if y.__class__ is np.ndarray:
+        zero = np.count_nonzero(y) < y.size
+    else:
+        zero = y == 0 if isinstance(y, (int, float)) else (y == 0).any()
+    if zero and getattr(x, "size", 1):
+        raise RuntimeError("ZeroDivisionError")
+    return True

@@ -20,7 +20,7 @@ from tdt._kernels import complex_quotient, from_formula
 from tdt._kernels import multiply as multiply_arrays
 from tdt._ops._common import Number, conj
 from tdt._ops._operators import arithmetic_operator
-from tdt._ops.elementwise._factors import check_range, scaled
+from tdt._ops.elementwise._factors import check_range, refuse_zero, scaled
 from tdt._ops.elementwise._front import binary_op, check_operands, ufunc2
 from tdt.autograd._dispatch import NO_ATTRIBUTES, apply, binary
 from tdt.autograd._in_place_methods import by_op
@@ -159,15 +159,6 @@ _div.vjp("y")(lambda g, x, y: -g * conj((x / y) / y))
 _div.fast_vjp("y")(takes_numbers(lambda g, x, y: -g * ((x / y) / y).conjugate()))
 
 
-def _refuse_zero(x: Any, y: Any) -> bool:
-    """Whether the operands are integers; RuntimeError for integers divided by zero, unless there are none."""
-    dtype: Any = getattr(x, "dtype", getattr(y, "dtype", None))
-    integers = dtype.kind in "iub"
-    if integers and (y == 0 if isinstance(y, (int, float)) else (y == 0).any()) and getattr(x, "size", 1):
-        raise RuntimeError("ZeroDivisionError")
-    return integers
-
-
 def _of_integers(name: str, formula: Any) -> Any:
     """A formula of integers that are not divided by 0."""
     return from_formula(f"{name}_of_integers", formula, 2, ())[0]
@@ -186,7 +177,7 @@ _fmod_of_integers = _of_integers("fmod", lambda xp, x, y: xp.fmod(x, y))
 
 
 def _quotient_rounded_down(xp: ModuleType, x: Any, y: Any) -> Any:
-    return _floor_of_integers(xp, x, y) if _refuse_zero(x, y) else xp.floor_divide(x, y)
+    return _floor_of_integers(xp, x, y) if refuse_zero(x, y) else xp.floor_divide(x, y)
 
 
 _div_floor, _floor_divide = (
@@ -197,7 +188,7 @@ _div_floor, _floor_divide = (
 
 @op(dtypes=REAL_NUMBERS, node="DivBackward2", sparse_values="coalesced", formula=True)
 def _div_trunc(xp: ModuleType, x: Any, y: Any) -> Any:
-    return _trunc_of_integers(xp, x, y) if _refuse_zero(x, y) else xp.trunc(xp.true_divide(x, y))
+    return _trunc_of_integers(xp, x, y) if refuse_zero(x, y) else xp.trunc(xp.true_divide(x, y))
 
 
 for _rounded in (_div_floor, _div_trunc):
@@ -216,12 +207,12 @@ DIVISIONS = {None: _div, "floor": _div_floor, "trunc": _div_trunc}
 
 @op(dtypes=REAL_NUMBERS, node=by_number("Remainder", 1), formula=True)
 def _remainder(xp: ModuleType, x: Any, y: Any) -> Any:
-    return _remainder_of_integers(xp, x, y) if _refuse_zero(x, y) else xp.remainder(x, y)
+    return _remainder_of_integers(xp, x, y) if refuse_zero(x, y) else xp.remainder(x, y)
 
 
 @op(dtypes=REAL_NUMBERS, node=by_number("Fmod", 1), formula=True)
 def _fmod(xp: ModuleType, x: Any, y: Any) -> Any:
-    return _fmod_of_integers(xp, x, y) if _refuse_zero(x, y) else xp.fmod(x, y)
+    return _fmod_of_integers(xp, x, y) if refuse_zero(x, y) else xp.fmod(x, y)
 
 
 for _rest in (_remainder, _fmod):

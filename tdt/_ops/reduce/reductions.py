@@ -83,9 +83,13 @@ def _prepare_calls(record: Op, prepare: Callable[..., Any], others: dict[str, An
         return found and found[0]
 
 
-def sum_name(dtype: Any) -> str:
-    """The fold that sums elements of a type, integers and bools as int64."""
-    return {"f": "sum", "i": "sum", "u": "sum_unsigned", "b": "sum_unsigned"}.get(dtype.kind, "")
+def sum_name(dtype: Any, fold: str = "sum") -> str:
+    """The fold that sums (or with "prod" multiplies) elements of a type, integers and bools as int64."""
+    return {"f": fold, "i": fold, "u": f"{fold}_unsigned", "b": f"{fold}_unsigned"}.get(dtype.kind, "")
+
+
+def _product_name(dtype: Any) -> str:
+    return sum_name(dtype, "prod")
 
 
 def float_fold(name: str) -> Callable[[Any], str]:
@@ -313,16 +317,17 @@ def nanmean(
 @op(packed=True, node=by_dim("Prod"), autocast="float32")
 @repeatable
 def _prod(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    fast = _kernels.folded("prod", x, dim, keepdim) if dtype is None else None
-    if fast is not None:
-        return fast
+    if dtype is None:
+        fast = _kernels.folded(_product_name(x.dtype) or "prod", x, dim, keepdim, _sum_type(x.dtype))
+        if fast is not None:
+            return fast
     if x.dtype.kind == "c" and xp is np and dtype is None:
         return _backend.complex_product(x, dim, keepdim)
     refuse_program()
     return x.prod(dim, _accumulation_dtype(x, dtype), None, keepdim)
 
 
-_short_prod = fold_path(_prod, float_fold("prod"))
+_short_prod = fold_path(_prod, _product_name, _sum_type)
 
 
 @_prod.vjp("x")
