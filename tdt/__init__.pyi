@@ -410,7 +410,7 @@ def count_nonzero(input: Tensor, dim: _Dims = None) -> Tensor:  # tdt/_ops/reduc
     """Number of non-zero elements over `dim`, an int64."""
 def cov(input: Tensor, *, correction: builtins.int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/statistics.py
     """Covariance matrix of variables (rows) over observations (columns)."""
-def cross(input: Tensor, other: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/linalg/products.py
+def cross(input: Tensor, other: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/linalg/cross.py
     """Cross product of vectors of 3 elements along `dim`."""
 def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: _Lengths, target_lengths: _Lengths, blank: builtins.int = 0, reduction: builtins.int = 1, zero_infinity: builtins.bool = False) -> Tensor:  # tdt/_ops/nn/loss/native.py
     """Connectionist temporal classification loss, as `nn.functional.ctc_loss`."""

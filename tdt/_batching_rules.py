@@ -72,7 +72,7 @@ def _only_first(inputs: list[Operand]) -> bool:
 
 
 @_rule("masked_fill", "copysign", "signbit", "isnan", "isinf", "isfinite", "isposinf", "isneginf", "isreal", "ceil", "floor",
-       "trunc", "deg2rad", "rad2deg", "log_ndtr", "ndtri", "polygamma", "convert", "conj_physical")  # fmt: skip
+       "trunc", "deg2rad", "rad2deg", "log_ndtr", "ndtri", "polygamma", "convert", "conj_physical", "cross")  # fmt: skip
 def _elementwise(op: Any, inputs: list[Operand], size: int, attributes: dict) -> Any:
     tensors = [x for x in inputs if x.shape is not None]
     if len({x.value.dtype for x in tensors}) > 1 and any(not x.rank for x in tensors):

@@ -78,6 +78,7 @@ from tdt._ops.index.nonzero import *
 from tdt._ops.index.pick import *
 from tdt._ops.index.scatter import *
 from tdt._ops.linalg.add_products import *
+from tdt._ops.linalg.cross import *
 from tdt._ops.linalg.distance import *
 from tdt._ops.linalg.einsum import *
 from tdt._ops.linalg.householder import *

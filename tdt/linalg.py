@@ -7,6 +7,7 @@ from tdt._core.errors import LinAlgError
 from tdt._core.tensor import Tensor
 from tdt._ops._common import store_into
 from tdt._ops.linalg._matrices import check_float
+from tdt._ops.linalg.cross import cross as _cross
 from tdt._ops.linalg.decompositions import cholesky, cholesky_ex, qr, svd, svdvals
 from tdt._ops.linalg.eigen import eig, eigh, eigvals, eigvalsh
 from tdt._ops.linalg.householder import householder_product
@@ -16,7 +17,6 @@ from tdt._ops.linalg.lu import lu, lu_factor, lu_factor_ex, lu_solve
 from tdt._ops.linalg.matrix_functions import matrix_exp, matrix_power, multi_dot, vander
 from tdt._ops.linalg.matrix_norms import matrix_norm, norm
 from tdt._ops.linalg.norms import vector_norm
-from tdt._ops.linalg.products import cross as _cross
 from tdt._ops.linalg.products import matmul, vdot
 from tdt._ops.linalg.solve import det, inv, inv_ex, slogdet, solve, solve_ex, tensorinv, tensorsolve
 from tdt._ops.linalg.triangular import solve_triangular
@@ -72,7 +72,7 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = N
 
     Shape: input (*), other broadcastable to it with as many dimensions; result the broadcast shape.
     Raises:
-        RuntimeError: when the numbers of dimensions differ, or the size of `dim` is not 3.
+        RuntimeError: when the numbers of dimensions or the dtypes differ, or the size of `dim` is not 3.
 
     >>> import tdt
     >>> tdt.linalg.cross(tdt.tensor([[1.0, 0.0, 0.0]]), tdt.tensor([[0.0, 1.0, 0.0]]))

@@ -553,7 +553,7 @@ class Tensor:
         """Covariance matrix of variables (rows) over observations (columns)."""
     def cpu(self, memory_format: _memory_format = ...) -> Tensor:  # tdt/_ops/shape/memory.py
         """The tensor in main memory; the tensor itself if it is there."""
-    def cross(self, other: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/linalg/products.py
+    def cross(self, other: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/linalg/cross.py
         """Cross product of vectors of 3 elements along `dim`."""
     def crow_indices(self) -> Tensor:  # tdt/sparse/_methods.py
         """Of a matrix with compressed rows: the number of entries before each row, and last the number of all entries."""

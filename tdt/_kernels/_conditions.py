@@ -235,6 +235,12 @@ def float_operands(arrays: Sequence[Any]) -> bool:
     return True
 
 
+def floats_of_one_shape(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Two arrays of float32 or float64, of one type and shape, that are not empty."""
+    x, y = arrays
+    return SWITCHES.kernels and x.size > 0 and x.dtype.char in "fd" and x.dtype == y.dtype and x.shape == y.shape
+
+
 def cached_groups(arrays: Sequence[Any], attributes: dict) -> bool:
     """As `large_channels`, if the elements of a mean are contiguous and fit in a cache: a group, or a channels-last sample."""
     x = arrays[0]

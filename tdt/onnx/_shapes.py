@@ -147,6 +147,12 @@ def _roll(graph: Graph, x: Ref, shifts: Sequence[int], dims: Sequence[int] | Non
     return x
 
 
+@form("cross")
+def _cross(graph: Graph, x: Ref, y: Ref, dim: int) -> Ref:
+    (a, b), (c, d) = ([_rolled(graph, each, 3 - places, dim % each.ndim) for places in (1, 2)] for each in (x, y))
+    return a * d - b * c
+
+
 def _rolled(graph: Graph, x: Ref, shift: int, d: int, shape: Any = None) -> Ref:
     if not shift:
         return graph.op("Identity", x, shape=shape)

@@ -108,6 +108,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "flip": (
         lambda t, f, x: (x.flip(1), x.flip([0, 2]), t.rot90(x, 1, [1, 2]), t.rot90(x, 2, [0, 1]), t.rot90(x, -1, [1, 2])), X,
     ),
+    "cross": (lambda t, f, x: (t.linalg.cross(x[:, :3], x[:1, :3] + 1, dim=1), t.cross(x[..., :3], x[..., 1:4], -1)), X),
     "roll": (lambda t, f, x: (x.roll(1, 1), x.roll((1, -2), (1, 2)), x.roll(2)), X),
     "cat": (lambda t, f, x: (t.cat([x, x * 2], 1), t.stack([x, -x], 1), t.cat([x, x], 0)), X),
     "split": (lambda t, f, x: (*x.split([1, 3], 2), *x.chunk(2, 2), *x.unbind(1)), X),

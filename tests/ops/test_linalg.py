@@ -132,6 +132,7 @@ REFUSED = {
     "ormqr: dimensions": lambda t: t.ormqr(t.ones(3, 2), t.ones(2), t.ones(1, 3, 3)),
     "ldl_solve: pivots": lambda t: t.linalg.ldl_solve(t.eye(2), int32(t, 1, 2, 3), t.ones(2, 1)),
     "linalg.cross: dimensions": lambda t: t.linalg.cross(t.ones(3), t.ones(2, 3)),
+    "linalg.cross: dtypes": lambda t: t.linalg.cross(t.ones(3), t.ones(3, dtype=t.int64)),
     "multi_dot: one": lambda t: t.linalg.multi_dot([t.ones(2, 2)]),
     "chain_matmul: none": lambda t: t.chain_matmul(),
     "pca_lowrank: q": lambda t: t.pca_lowrank(t.ones(4, 3), q=4),

@@ -130,17 +130,6 @@ def test_products_into_out() -> None:
         tdt.matmul(y.requires_grad_(), y, out=out)
 
 
-@pytest.mark.parametrize("shape", [(3,), (5, 3), (3, 4), (2, 3, 5), (0, 3)])
-def test_cross_products_are_those_that_are_recorded(shape: tuple[int, ...]) -> None:
-    x, y = (tdt.randn(*shape) for _ in range(2))
-    for dim in [k for k, n in enumerate(shape) if n == 3]:
-        found = tdt.linalg.cross(x, y, dim=dim)
-        np.testing.assert_array_equal(
-            found.numpy(), tdt.linalg.cross(x.clone().requires_grad_(), y, dim=dim).detach().numpy()
-        )
-        np.testing.assert_allclose(found.numpy(), np.cross(x.numpy(), y.numpy(), axis=dim), rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize("kind", ["float32", "float64", "int64", "int32", "int8", "uint8"])
 @pytest.mark.parametrize("shape", [(3, 16), (5, 100), (70, 301), (1, 5000)])
 def test_running_extremes_of_rows(kind: str, shape: tuple[int, int]) -> None:

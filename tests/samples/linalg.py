@@ -26,6 +26,15 @@ def weighted(vectors):
 
 samples("trace", np.trace, call(x(3, 4)), call(x(3, 3)), call(z(3, 2)))
 samples(
+    "cross",
+    lambda a, b, dim: np.cross(a, b, axis=dim),
+    call(x(3), x(3, seed=1), dim=-1),
+    call(x(4, 3), x(4, 3, seed=1), dim=-1),
+    call(x(2, 3, 9), x(1, 3, 9, seed=1), dim=-2),
+    call(z(3, 2), z(3, 2, seed=1), dim=-2),
+    call(x(0, 3), x(0, 3), dim=-1),
+)
+samples(
     "matmul",
     np.matmul,
     call(x(3, 4), x(4, 2)),

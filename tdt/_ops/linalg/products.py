@@ -1,4 +1,4 @@
-"""Products of matrices and vectors: matmul and its forms, outer, inner, tensordot, kron, cross, trace."""
+"""Products of matrices and vectors: matmul and its forms, outer, inner, tensordot, kron, trace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from tdt import _kernels
 from tdt._backend.waiting import repeatable
 from tdt._core.calls import front
-from tdt._core.dtype import ALL, NUMBERS, SCALAR_NAMES, check_category
+from tdt._core.dtype import ALL, NUMBERS, SCALAR_NAMES
 from tdt._core.methods import function_alias, method
 from tdt._core.mode import state
 from tdt._core.tensor import Tensor, wrap_new
@@ -31,7 +31,7 @@ from tdt.autograd._remembered import calls_by_shape
 from tdt.autograd._views import follow
 
 __all__ = [
-    "bmm", "cross", "dot", "ger", "inner", "kron", "matmul", "mm",
+    "bmm", "dot", "ger", "inner", "kron", "matmul", "mm",
     "mv", "outer", "tensordot", "trace", "vdot",
 ]  # fmt: skip
 
@@ -539,52 +539,6 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     spread = input.reshape([v for size in a for v in (size, 1)]) * other.reshape([v for size in b for v in (1, size)])
     result = spread.reshape([p * q for p, q in zip(a, b, strict=True)])
     return result if out is None else store_into(out, result)
-
-
-@method()
-@front
-@node_name("LinalgCrossBackward0")
-def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Cross product of vectors of 3 elements along `dim`.
-
-    Args:
-        dim: dimension of size 3; by default the first one of input that has this size.
-    Shape: input (*), other broadcastable to it with as many dimensions; result the broadcast shape.
-    Raises:
-        RuntimeError: when the numbers of dimensions differ, or the size of `dim` is not 3.
-
-    >>> import tdt
-    >>> tdt.cross(tdt.tensor([1.0, 0.0, 0.0]), tdt.tensor([0.0, 1.0, 0.0]))
-    tensor([0., 0., 1.])
-    """
-    if input.ndim != other.ndim:
-        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
-    if dim is None:
-        dim = next((k for k, n in enumerate(input.shape) if n == 3), None)
-        if dim is None:
-            raise RuntimeError("no dimension of size 3 in input")
-    check_category("cross", NUMBERS, input.dtype)
-    d = wrap_dim(dim, input.ndim)
-    if input.shape[d] != 3 or other.shape[d] != 3:
-        raise RuntimeError(
-            f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[d]} and {other.shape[d]}"
-        )
-    if out is None and on_arrays(input, other) and input._a.shape == other._a.shape:
-        return wrap_new(_cross_of_arrays(input._a, other._a, d))
-    result = input.roll(-1, d) * other.roll(-2, d) - input.roll(-2, d) * other.roll(-1, d)
-    return result if out is None else store_into(out, result, exact=True)
-
-
-def _cross_of_arrays(x: np.ndarray, y: np.ndarray, dim: int) -> np.ndarray:
-    """The cross product of arrays of one shape, whose dimension `dim` has 3 elements."""
-    out = np.empty_like(x)
-    a, b, c = (each.swapaxes(0, dim) for each in (x, y, out))
-    other = np.empty(a.shape[1:], x.dtype)
-    for k, (i, j) in enumerate(((1, 2), (2, 0), (0, 1))):
-        np.multiply(a[j], b[i], out=other)
-        np.multiply(a[i], b[j], out=c[k, ...])
-        np.subtract(c[k], other, out=c[k, ...])
-    return out
 
 
 @method("__rmatmul__")
