@@ -35,7 +35,7 @@ from tdt._kernels._conditions import (
 from tdt._kernels._formulas import BFLOAT16, FLOAT32, FLOAT64, LOWER, astype, narrow, widen
 from tdt._kernels._gpu_conditions import gpu_foldable
 from tdt._kernels._launches import WATCH, watched_copy
-from tdt._kernels._registry import SWITCHES, Found, chosen, chosen_on_gpu, gpu_kernel, kernel, lazy
+from tdt._kernels._registry import SWITCHES, Tiered, chosen, chosen_on_gpu, gpu_kernel, kernel, lazy
 from tdt._kernels._stream import stream_from
 from tdt._kernels._threads import THREADS
 
@@ -264,7 +264,7 @@ def _unexpanded(x: np.ndarray, shape: tuple[int, ...]) -> None:
     """Leave it to NumPy."""
 
 
-EXPAND = Found(lambda key: _expand() if SWITCHES.kernels else _unexpanded, _unexpanded)  # of "arrays": `_views.expand`
+EXPAND = Tiered(_unexpanded, lambda: _expand() if SWITCHES.kernels else _unexpanded)  # as `_views.expand` says
 
 
 def total(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:

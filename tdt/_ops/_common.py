@@ -70,7 +70,7 @@ def expanded(xp: ModuleType, x: Any, shape: tuple[int, ...]) -> Any:
 
 def expanded_array(x: Any, shape: tuple[int, ...]) -> Any:
     """`expanded`, for NumPy's arrays."""
-    view = EXPAND["arrays"](x, shape)
+    view = EXPAND.call(x, shape)
     if view is None:
         view = np.broadcast_to(x, shape)
         if x.flags.writeable:  # NumPy locks it; in-place ops do their own check for overlap

@@ -94,7 +94,7 @@ def unary(op: Op, x: Any, attributes: dict = NO_ATTRIBUTES) -> Any:  # noqa: C90
         link_view(op, x, result, attributes)
     elif result.__class__ is not ndarray:  # NumPy's scalar, of 0-d operands
         result = _backend.as_array(result)
-    out = FINISH["result"](op, recorded, (x,), (a,), attributes, result, None, None)
+    out = FINISH.call(op, recorded, (x,), (a,), attributes, result, None, None)
     if record is INFERENCE and not op.view:
         out._st.inference = True
     return out
@@ -129,7 +129,7 @@ def view_of(op: Op, x: Any, attributes: dict, how: Callable[[Any, Any], Any], ar
             return apply(op, (x,), attributes)
         out: Any = views(op, x, result, attributes)
     else:
-        out = WRAPPER["view"](
+        out = WRAPPER.call(
             x, result, (op, attributes, None), None if record else "inference" if record is INFERENCE else "no_grad"
         )
         if out is None:
@@ -137,7 +137,7 @@ def view_of(op: Op, x: Any, attributes: dict, how: Callable[[Any, Any], Any], ar
                 return apply(op, (x,), attributes)
             out = alias(result, None)
             link_view(op, x, out, attributes)
-    return out if edge is None else FINISH["result"](op, plan, (x,), (a,), attributes, out, None, None)
+    return out if edge is None else FINISH.call(op, plan, (x,), (a,), attributes, out, None, None)
 
 
 def _view_elsewhere(op: Op, x: Tensor, attributes: dict, how: Any, argument: Any, record: bool | None) -> Any:
@@ -210,7 +210,7 @@ def binary(op: Op, x: Any, y: Any) -> Any:  # noqa: C901  (helper calls cost tim
         result = lay(np, result, [a, b])
     if result.__class__ is not ndarray:  # NumPy's scalar, of 0-d operands
         result = _backend.as_array(result)
-    out = FINISH["result"](op, plan if record and op.rules else None, (x, y), (a, b), op.defaults, result, None, None)
+    out = FINISH.call(op, plan if record and op.rules else None, (x, y), (a, b), op.defaults, result, None, None)
     if record is INFERENCE:
         out._st.inference = True
     return out
@@ -238,7 +238,7 @@ def number_first(op: Op, number: Any, y: Any) -> Any:
     if result.__class__ is not ndarray:  # NumPy's scalar, of a 0-d operand
         result = _backend.as_array(result)
     plan = plan if record and op.rules else None
-    out = FINISH["result"](op, plan, (number, y), (number, b), op.defaults, result, None, None)
+    out = FINISH.call(op, plan, (number, y), (number, b), op.defaults, result, None, None)
     if record is INFERENCE:
         out._st.inference = True
     return out
@@ -293,7 +293,7 @@ def ternary(op: Op, x: Any, y: Any, z: Any) -> Any:
         return apply(op, (x, y, z), {})
     follow(x, y, z)
     result = op.forward(np, a, b, c)
-    out = FINISH["result"](op, plan if record else None, (x, y, z), (a, b, c), op.defaults, result, None, None)
+    out = FINISH.call(op, plan if record else None, (x, y, z), (a, b, c), op.defaults, result, None, None)
     if record is INFERENCE:
         out._st.inference = True
     return out
@@ -337,7 +337,7 @@ def elementwise(op: Op, operands: tuple[Any, ...], attributes: dict) -> Any:
     if recorded and record and op.rules:
         kinds = tuple([a.dtype if a.__class__ is ndarray else a.__class__ for a in arrays])
         plan = op.plans.get(kinds) or plan_for(op, kinds, arrays)[1]
-    out = FINISH["result"](op, plan, operands, arrays, attributes, result, None, None)
+    out = FINISH.call(op, plan, operands, arrays, attributes, result, None, None)
     if record is INFERENCE:
         out._st.inference = True
     return out
@@ -422,7 +422,7 @@ def apply(op: Op, operands: tuple, attributes: dict, target: Any = None, call: L
             return state.handler(op, operands, attributes, target)
         record = INFERENCE if state.inference else False
     check_numbers(operands)
-    if target is None and (found := GATHER["operands"](op.plans, operands)) is not None:
+    if target is None and (found := GATHER.call(op.plans, operands)) is not None:
         return _directly(op, record, found[0], found[1], operands, attributes)
     return _by_plan(op, record, operands, attributes, target, call)
 
@@ -454,7 +454,7 @@ def finished(
     aux: Any = None,
 ) -> Any:
     """The tensors around what was computed of NumPy's arrays, or the views; recorded if `record`, marked in inference mode."""
-    out = FINISH["result"](op, plan if record and op.rules else None, operands, arrays, attributes, result, aux, None)
+    out = FINISH.call(op, plan if record and op.rules else None, operands, arrays, attributes, result, aux, None)
     if record is INFERENCE and not op.view:
         for each in out if out.__class__ is tuple else (out,):
             each._st.inference = True

@@ -102,7 +102,7 @@ class FastPath:
         if result is None:
             return None
         recorded = None if edge is None else plan
-        out = FINISH["result"](self.op, recorded, (x,), (a,), attributes, result, None, None)
+        out = FINISH.call(self.op, recorded, (x,), (a,), attributes, result, None, None)
         return _marked(out) if record is INFERENCE else out
 
     def _find(self, a: np.ndarray, dim: Any, option: Any, key: tuple) -> tuple:
@@ -263,7 +263,7 @@ def takes(  # noqa: C901  (one frame: helper calls cost time)
                             return target if write_array(target, result) else function(*args, **kwargs)
                         if result is None:
                             return function(*args, **kwargs)
-                        outs = FINISH["result"](found[1], None, (), (), None, result, None, None)
+                        outs = FINISH.call(found[1], None, (), (), None, result, None, None)
                         if record is INFERENCE:
                             _marked(outs)
                         return outs if finish is None or outs.__class__ is not tuple else finish(outs)

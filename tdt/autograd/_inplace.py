@@ -130,7 +130,7 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
     if record and (out._edge is not None or (out._view is not None and out._view.base._edge is not None)):
         return False
     try:
-        if WRITE["small"](op.writes, out, operands, attributes, record, op.ufuncs is not None):
+        if WRITE.call(op.writes, out, operands, attributes, record, op.ufuncs is not None):
             return True
     except (ValueError, OverflowError):
         return False  # the general path raises PyTorch's error

@@ -113,15 +113,15 @@ CLASSES = {
     "backward_plan": BackwardPlan,
     "node": Node,
 }
-FINISH = _kernels.Found(lambda key: _kernels.finisher(CLASSES, LEAF, numbers, finish), finish)  # of "result": `finish`
+FINISH = _kernels.Tiered(finish, lambda: _kernels.finisher(CLASSES, LEAF, numbers, finish))
 
 
 def _gathers_none(plans: dict, operands: tuple) -> None:
     """Leave all operands to Python."""
 
 
-# Of "operands": see `_kernels._operands.gatherer`.
-GATHER = _kernels.Found(lambda key: _kernels.gatherer(CLASSES) or _gathers_none, _gathers_none)
+# See `_kernels._operands.gatherer`.
+GATHER = _kernels.Tiered(_gathers_none, lambda: _kernels.gatherer(CLASSES) or _gathers_none)
 
 
 def _writes_none(functions: dict, target: Any, operands: tuple, attributes: dict, record: Any, by_value: bool) -> bool:
@@ -129,8 +129,8 @@ def _writes_none(functions: dict, target: Any, operands: tuple, attributes: dict
     return False
 
 
-# Of "small": see `_kernels._writes.writer`.
-WRITE = _kernels.Found(lambda key: _kernels.writer(CLASSES) or _writes_none, _writes_none)
+# See `_kernels._writes.writer`.
+WRITE = _kernels.Tiered(_writes_none, lambda: _kernels.writer(CLASSES) or _writes_none)
 
 
 def repeated(

@@ -135,7 +135,7 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
                         if recorded:
                             out = call.record(result, arrays, (*args, *kwargs.values()) if kwargs else args, rest)
                         else:
-                            out = FINISH["result"](call.op, None, (), (), call.attributes, result, None, None)
+                            out = FINISH.call(call.op, None, (), (), call.attributes, result, None, None)
                         if record is INFERENCE:
                             out._st.inference = True
                             return (out, *map(_marked, rest)) if whole else out
@@ -324,7 +324,7 @@ class _Call:
         further, remembered = len(self.op.outputs) - 1, None if self.gradients is None else self
         if not further and self.label is not None:
             plan, aux = self.plan if self.op.rules else None, rest or None
-            out = FINISH["result"](self.op, plan, operands, arrays, self.attributes, result, aux, remembered)
+            out = FINISH.call(self.op, plan, operands, arrays, self.attributes, result, aux, remembered)
             if self.label and out._edge is not None:
                 label(out, self.label)
             return out

@@ -36,7 +36,7 @@ def wrap_results(op: Op, results: tuple, operands: tuple, attributes: dict) -> t
 def views(op: Op, x: Tensor, results: tuple, attributes: dict) -> tuple[Tensor, ...]:
     """Tensors around several views of the memory of `x`, which has elements."""
     creation_meta = "multi" if state.fast_record else "inference" if state.inference else "no_grad"
-    wrap = WRAPPER["view"]
+    wrap = WRAPPER.call
     return tuple([wrap(x, r, (op, attributes, k), creation_meta) for k, r in enumerate(results)])
 
 
@@ -67,14 +67,14 @@ def _wrapped(x: Tensor, array: Any, step: tuple, creation_meta: str | None) -> T
     return t
 
 
-WRAPPER = _kernels.Found(lambda key: _kernels.view_wrapper(Tensor, View, ndarray) or wrap_view, wrap_view)
-# Of "view": the same for CuPy's arrays that are known to be views, and not empty.
-GPU_WRAPPER = _kernels.Found(lambda key: _kernels.view_wrapper(Tensor, View, _backend.GpuArray) or _wrapped, _wrapped)
+WRAPPER = _kernels.Tiered(wrap_view, lambda: _kernels.view_wrapper(Tensor, View, ndarray) or wrap_view)
+# The same for CuPy's arrays that are known to be views, and not empty.
+GPU_WRAPPER = _kernels.Tiered(_wrapped, lambda: _kernels.view_wrapper(Tensor, View, _backend.GpuArray) or _wrapped)
 
 
 def view_on_gpu(op: Op, x: Tensor, array: Any, attributes: dict, record: bool | None) -> Tensor:
     """The tensor around a view that `op` gives of x, or around a copy. record: see `state.fast_record`."""
-    wrap = GPU_WRAPPER["view"] if op.view is True and array.size else wrap_view
+    wrap = GPU_WRAPPER.call if op.view is True and array.size else wrap_view
     out = wrap(x, array, (op, attributes, None), None if record else "inference" if record is INFERENCE else "no_grad")
     if out is None:
         out = alias(array, None)
@@ -103,7 +103,7 @@ def views_on_gpu(op: Op, x: Tensor, attributes: dict, record: bool | None) -> tu
     kind: Any = _backend.GpuArray
     new = super(kind, kind).__new__
     meta = "inference" if record is INFERENCE else "multi" if record else "no_grad"
-    wrap, outs = GPU_WRAPPER["view"], []
+    wrap, outs = GPU_WRAPPER.call, []
     for k, (shape, strides, offset) in enumerate(places):
         array = new(kind)  # as a part of `a` in half the time
         array._init(shape, dtype, data + offset, strides)

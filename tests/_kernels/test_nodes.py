@@ -63,7 +63,7 @@ def described(out):
 def test_nodes_are_those_of_python(name, monkeypatch):
     found = []
     for function in (otherwise, native, native):
-        monkeypatch.setitem(FINISH, "result", function)
+        monkeypatch.setattr(FINISH, "call", function)
         for _ in range(5):
             out = CALLS[name]()
         left.clear()
@@ -88,7 +88,7 @@ def test_what_nothing_is_recorded_of_gets_a_tensor_alone():
 
 
 def test_what_python_refuses_is_left_to_it(monkeypatch):
-    monkeypatch.setitem(FINISH, "result", native)
+    monkeypatch.setattr(FINISH, "call", native)
     with tdt.inference_mode():
         inferred = tdt.ones(3, 4)
     with tdt.no_grad():

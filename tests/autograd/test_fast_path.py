@@ -105,7 +105,6 @@ class Off(dict):
 def test_another_thread_may_change_what_is_saved(kind, monkeypatch):
     monkeypatch.setattr(products._short_trace, "saved", kind())
     monkeypatch.setattr(join, "_join", ForgettingFound(join._join.find))
-    monkeypatch.setattr(_dispatch, "WRAPPER", ForgettingFound(_dispatch.WRAPPER.find))
     x = tdt.ones(3, 47 if kind is Off else 49)
     for _ in range(CALLS):
         assert tdt.trace(x) == 3

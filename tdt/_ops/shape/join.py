@@ -174,11 +174,11 @@ def _recorded(op: Op, tensors: Any, dim: int, new: bool) -> Tensor | None:
     if tensors.__class__ is not list and tensors.__class__ is not tuple:
         return None
     operands = tuple(tensors)
-    found = GATHER["operands"](op.plans, operands)
+    found = GATHER.call(op.plans, operands)
     if found is None or (array := _kernels.join_arrays(found[1], dim, new)) is None:
         return None
     place = {"dim": dim if dim >= 0 else dim + array.ndim}
-    out: Tensor = FINISH["result"](op, found[0], operands, found[1], place, array, None, None)
+    out: Tensor = FINISH.call(op, found[0], operands, found[1], place, array, None, None)
     return out
 
 
