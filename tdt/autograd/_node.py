@@ -303,7 +303,7 @@ class Node(GraphNode):
 
         required: the nodes and leaves that need them; None if all do. own: nothing else refers to the memory of `grads`.
         """
-        back = self.backward_plan
+        back, call = self.backward_plan, self.call
         if self.saved is None:
             raise freed()
         saved: list[Any] = []
@@ -317,24 +317,23 @@ class Node(GraphNode):
                 again.add(len(saved))
                 array = back.computed_again(self.attributes, len(saved), *saved)
             saved.append(array)
-        unprepared = None
-        if self.call.__class__ is LayoutCall and is_plain and not graph and required is None:
-            gradient = self.call.gradients.of(back, grads)
-            if gradient is not None:
-                if gradient.program is not None:
-                    try:
-                        return gradient.program((grads, saved, self.aux))
-                    except OutdatedProgramError:
-                        gradient.program = None
-                if gradient.takes_notes():
-                    inputs = grads, saved, self.aux
-                    return gradient.noted(partial(self.run, grads, False), inputs, self.call.twice)
-        if back.prepare is not None and self.call is not None and not graph and required is None:
-            unprepared = key_of(back, grads)
-            if unprepared is not None and (prepared := self.call.gradients.get(unprepared)) is not None:
+        unprepared = None  # key of the function to prepare for such gradients
+        if call is not None and not graph and required is None:
+            if call.__class__ is LayoutCall:
+                if is_plain and (gradient := call.gradients.of(back, grads)) is not None:
+                    if gradient.program is not None:
+                        try:
+                            return gradient.program((grads, saved, self.aux))
+                        except OutdatedProgramError:
+                            gradient.program = None
+                    if gradient.takes_notes():
+                        return gradient.noted(partial(self.run, grads, False), (grads, saved, self.aux), call.twice)
+            elif back.prepare is not None and (unprepared := key_of(back, grads)) is not None:
+                prepared = call.gradients.get(unprepared)
                 if prepared:
                     return prepared(grads[0], *saved) if self.aux is None else prepared(grads[0], *saved, *self.aux)
-                unprepared = None
+                if prepared is not None:
+                    unprepared = None
         grads = grads if grads[0].__class__ is ndarray else densify_unsupported(back.op, grads)
         fast = back.fast and not graph and grads[0].__class__ is not SparseCOO
         if not fast:
@@ -343,16 +342,43 @@ class Node(GraphNode):
         if back.fold is not None:
             at, n = back.fold
             saved[at : at + n] = [saved[at : at + n]]
-        g = tuple(grads) if back.multiple_outputs else grads[0]
-        xp = np if g.__class__ is ndarray or not fast else _backend.namespace(next(g for g in grads if g is not None))
-        values = [g, xp, None, None, *saved]
+        values = [tuple(grads) if back.multiple_outputs else grads[0], np, None, None, *saved]
         for get in back.named:
             values.append(get(self, grads))
-        if fast and back.widens and not (back.op.half and (xp is np or back.op.half == "everywhere")):
-            values = _widened(values)
+        into = {"out": grads[0]} if own and fast and _may_replace(grads[0], saved) else NOTHING
+        results = self._call_rules(values, fast, required, into)
+        if unprepared is not None:
+            call.gradients[unprepared] = back.prepared(values, self.dtypes)
+        if not (fast or graph):
+            results = [None if r is None else r._a for r in results]
+        if self.shapes is not None and back.broadcasts:
+            for i, r in enumerate(results):
+                if r is not None and r.shape != self.shapes[i]:
+                    results[i] = sum_to(r, self.shapes[i])
+        if back.wide_scalars:
+            results = [_in_dtype(r, d) for r, d in zip(results, self.dtypes, strict=True)]
+        if back.widens and fast:
+            results = _rounded(results, self.dtypes)
+        return results
+
+    def _call_rules(self, values: list, fast: bool, required: Any, into: dict[str, Any]) -> list:
+        """The results of the rules: of their forms for arrays if `fast`, else of those for tensors.
+
+        Args:
+            values: what they take, see `BackwardPlan`.
+            into: the array into which a rule writes its result, as `out`.
+        """
+        back, calls = self.backward_plan, self.backward_plan.calls
+        if fast:
+            calls, g = back.fast_calls, values[0]
+            if g.__class__ is not ndarray:
+                xp = values[1] = _backend.namespace(
+                    next(each for each in g if each is not None) if g.__class__ is tuple else g
+                )
+                calls = calls if xp is np else back.on_gpu()
+            if back.widens and not (back.op.half and (values[1] is np or back.op.half == "everywhere")):
+                values = _widened(values)
         results: list = [None] * len(self.edges)
-        into = {"out": g} if own and fast and _may_replace(g, saved) else NOTHING
-        calls = back.calls if not fast else back.fast_calls if xp is np else back.on_gpu()
         for function, pick, at, needs in calls:
             if required is not None:
                 if needs is None:
@@ -371,18 +397,6 @@ class Node(GraphNode):
                 for i, r in zip(at, function(*pick(values)), strict=True):
                     if i is not None:
                         results[i] = r
-        if unprepared is not None:
-            self.call.gradients[unprepared] = back.prepared(values, self.dtypes)
-        if not (fast or graph):
-            results = [None if r is None else r._a for r in results]
-        if self.shapes is not None and back.broadcasts:
-            for i, r in enumerate(results):
-                if r is not None and r.shape != self.shapes[i]:
-                    results[i] = sum_to(r, self.shapes[i])
-        if back.wide_scalars:
-            results = [_in_dtype(r, d) for r, d in zip(results, self.dtypes, strict=True)]
-        if back.widens and fast:
-            results = _rounded(results, self.dtypes)
         return results
 
     def _leads_to(self, i: int, required: Any) -> bool:
