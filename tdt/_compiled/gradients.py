@@ -81,7 +81,7 @@ class Gradients:
         return t._edge is not None and t._edge[0] in self._passed
 
     def backward(self, run: Callable[..., list], edges: list, grads: list, keep: bool) -> list:
-        """Run a backward pass to the leaves, as `_engine.run`, and record it."""
+        """Run a backward pass to the leaves, as `_engine.execute`, and record it."""
         recorder = self.recorder
         had = [t._grad is not None for t in recorder.roots]
         walk, refusal = self._walk(edges, grads) if recorder.refusal is None else (None, None)

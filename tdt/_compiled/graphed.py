@@ -128,7 +128,7 @@ class Watch:
             self._read.add(id(t))
 
     def backward(self, run: Callable[..., list], edges: list, grads: list, keep: bool) -> list:
-        """Run a backward pass to the leaves, as `_engine.run`."""
+        """Run a backward pass to the leaves, as `_engine.execute`."""
         self.touches = True
         self._read |= self.roots - self.cleared
         if not keep:
@@ -494,7 +494,7 @@ class Backward:
         try:
             for t in inputs:
                 t._hooks = t._node_hooks = None
-            return _engine.run([*map(edge_to, outputs)], gradients, True, False, edges, ends=ends)
+            return _engine.execute([*map(edge_to, outputs)], gradients, True, False, edges, ends=ends)
         finally:
             exchange_grad(mode)
             for t, own, own_of_node in hooks:

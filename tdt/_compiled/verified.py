@@ -184,7 +184,7 @@ class Verified:
             outputs = [structure.tensors[k] for k in self.differentiable]
             gradients = [any_gradient(t._a) for t in outputs]
             ends = frozenset([node for node, _ in inputs if not isinstance(node, Tensor)])
-            others = _engine.run([edge_to(t) for t in outputs], gradients, keep, False, inputs, ends=ends)
+            others = _engine.execute([edge_to(t) for t in outputs], gradients, keep, False, inputs, ends=ends)
         finally:
             exchange_grad(mode)
             for t, own, own_of_node in hooks:

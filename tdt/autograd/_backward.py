@@ -29,17 +29,23 @@ def _grads_for(outputs: tuple, grad_outputs: Any) -> tuple:
     return grads
 
 
-def run(
-    outputs: tuple, grads: tuple, retain: bool | None, graph: bool, inputs: tuple | None = None, fill: bool = False
+def run_backward(
+    outputs: tuple,
+    grads: tuple,
+    retain_graph: bool | None,
+    create_graph: bool,
+    inputs: tuple | None = None,
+    accumulate_grad: bool = False,
 ) -> list:
-    """Backward from `outputs` with `grads`, one for each, as `_engine.run` says of edges and arrays."""
+    """Backward from `outputs` with `grads`, one for each, as `_engine.execute` says of edges and arrays."""
     if state.batching is not None:
         state.batching.refuse("a backward pass")
-    edges, arrays = _engine.prepare(outputs, grads, graph)
+    edges, arrays = _engine.prepare(outputs, grads, create_graph)
     targets = None if inputs is None else _targets(inputs)
-    before = exchange_grad(graph)
+    keep_graph = create_graph if retain_graph is None else retain_graph
+    before = exchange_grad(create_graph)
     try:
-        return _engine.run(edges, arrays, graph if retain is None else retain, graph, targets, fill)
+        return _engine.execute(edges, arrays, keep_graph, create_graph, targets, accumulate_grad)
     finally:
         exchange_grad(before)
 
@@ -88,7 +94,7 @@ def backward(
         for x in inputs:
             if isinstance(x, Tensor) and x.grad_fn is not None:
                 x.retain_grad()
-    run(tensors, grads, retain_graph, create_graph, inputs, fill=True)
+    run_backward(tensors, grads, retain_graph, create_graph, inputs, accumulate_grad=True)
 
 
 def _targets(inputs: tuple) -> list:
@@ -161,7 +167,7 @@ def grad(
     if is_grads_batched:
         results = _batched(outputs, grads, retain_graph, create_graph, inputs)
     else:
-        results = run(outputs, grads, retain_graph, create_graph, inputs)
+        results = run_backward(outputs, grads, retain_graph, create_graph, inputs)
     if materialize_grads:
         results = [x.new_zeros(x.shape) if g is None else g for x, g in zip(inputs, results, strict=True)]
     elif not allow_unused:
@@ -178,7 +184,7 @@ def _check_used(gradients: list) -> None:
             )
 
 
-def _batched(outputs: tuple, grads: tuple, retain: bool | None, graph: bool, inputs: tuple) -> list:
+def _batched(outputs: tuple, grads: tuple, retain_graph: bool | None, create_graph: bool, inputs: tuple) -> list:
     """The results for each entry along the first dimension of the gradients, stacked."""
     for i, (t, g) in enumerate(zip(outputs, grads, strict=True)):
         if g is not None and g.shape[1:] != t.shape:
@@ -192,7 +198,7 @@ def _batched(outputs: tuple, grads: tuple, retain: bool | None, graph: bool, inp
     for k, row in enumerate(rows):
         each = iter(row)
         row_grads = tuple(g if g is None else next(each) for g in grads)
-        keep = True if k < len(rows) - 1 else retain
+        keep = True if k < len(rows) - 1 else retain_graph
         found.append([g if g is None or isinstance(g, Tensor) else wrap(g)
-                      for g in run(outputs, row_grads, keep, graph, inputs)])  # fmt: skip
+                      for g in run_backward(outputs, row_grads, keep, create_graph, inputs)])  # fmt: skip
     return [None if g[0] is None else OPS["stack"](*g, dim=0) for g in zip(*found, strict=True)]

@@ -26,39 +26,52 @@ ndarray = np.ndarray
 IN_PLACE = 1 << 16  # bytes of a gradient from which on an elementwise rule may write its result into it
 
 
-class Task:
-    """A running backward pass: its nodes and leaves in order.
+class GraphTask:
+    """A running backward pass: its nodes and leaves in order, and the gradients on their way to them.
 
     Args:
-        keep: retain the graph for another backward pass.
-        graph: record the backward pass itself; gradients are Tensors then.
+        roots: the edges at which the pass begins.
+        keep_graph: retain the graph for another backward pass.
+        create_graph: record the backward pass itself; gradients are Tensors then.
         inputs: the edges whose gradients are requested; None accumulates into `.grad` of all leaves.
-        fill: add the gradients of requested leaves to their `.grad` instead of returning them.
+        accumulate_grad: add the gradients of requested leaves to their `.grad` instead of capturing them.
         ends: nodes at which the pass ends.
+
+    Attributes:
+        order: the nodes and leaves that are reached, in the order in which they run.
+        runs: whether each node on a path to a requested edge runs, or else is captured alone (PyTorch's `exec_info`); None: all
+            run, and all leaves that they lead to are requested.
+        pending: by node or leaf its gradient so far (PyTorch's input buffers); for a node of several outputs a list of them.
+        captured: the gradients of requested edges.
+        parts: see `add_to_part`.
+        current: the running node, in anomaly mode.
     """
 
-    __slots__ = ("order", "keep", "graph", "requested", "runs", "fill", "pending", "current", "__weakref__")
+    __slots__ = ("order", "keep_graph", "create_graph", "requested", "captures_leaves", "runs", "pending", "captured", "parts",
+                 "anomaly", "several_gpus", "current", "__weakref__")  # fmt: skip
 
     def __init__(
         self,
         roots: list[tuple[Any, int]],
-        keep: bool,
-        graph: bool,
+        keep_graph: bool,
+        create_graph: bool,
         inputs: list | None,
-        fill: bool,
+        accumulate_grad: bool,
         ends: frozenset[Any] = frozenset(),
     ):
-        self.order, self.keep, self.graph, self.fill = _backward_order(roots, ends), keep, graph, fill
+        self.order, self.keep_graph, self.create_graph = _backward_order(roots, ends), keep_graph, create_graph
         self.requested: Any = None
-        # Whether each node on a path to a requested edge runs; None: all run, and all leaves that they lead to are requested.
         self.runs: dict[Any, bool] | None = None
         if inputs is not None:
             self.requested = set(inputs)
             if not _all_requested(self.order, self.requested):
-                self.order, self.runs = _only_towards(self.order, self.requested, fill, ends)
-        # Node or leaf -> its gradient so far; for a node of several outputs a list of them.
+                self.order, self.runs = _only_towards(self.order, self.requested, accumulate_grad, ends)
+        self.captures_leaves = inputs is not None and not accumulate_grad
         self.pending: dict[Any, Any] = {}
-        self.current: Any = None  # the running node, in anomaly mode
+        self.captured: dict[tuple, Any] = {}
+        self.parts: dict[Any, Any] = {}
+        self.anomaly, self.several_gpus = state.anomaly, _backend.several_gpus()
+        self.current: Any = None
 
     @property
     def whole(self) -> bool:
@@ -66,41 +79,41 @@ class Task:
         return self.requested is None
 
 
-def run(
+def execute(
     roots: list[tuple[Any, int]],
     grads: list,
-    keep: bool,
-    graph: bool,
+    keep_graph: bool,
+    create_graph: bool,
     inputs: list[tuple[Any, int]] | None = None,
-    fill: bool = False,
+    accumulate_grad: bool = False,
     ends: frozenset[Any] = frozenset(),
 ) -> list:
-    """Backward from `roots` (edges) with `grads` (arrays; Tensors if `graph`).
+    """Backward from `roots` (edges) with `grads` (arrays; Tensors if `create_graph`).
 
     Without `inputs`, gradients are added to the `.grad` of the leaves. With `inputs` (edges), their gradients are returned,
-    None for an input that was not reached, and no `.grad` changes. fill: gradients of leaves in `inputs` are added to their
-    `.grad` instead. keep: retain the graph for another backward pass. ends: nodes of `inputs` at which the pass ends, though
-    they lead to others of `inputs`.
+    None for an input that was not reached, and no `.grad` changes. accumulate_grad: gradients of leaves in `inputs` are added
+    to their `.grad` instead. keep_graph: retain the graph for another backward pass. ends: nodes of `inputs` at which the pass
+    ends, though they lead to others of `inputs`.
     """
-    if state.recording is not None and inputs is None and not graph:
-        return state.recording.gradients.backward(run, roots, grads, keep)
-    if len(roots) == 1 and not graph and not fill and _reaches_leaves_at_once(roots[0][0], grads[0]):
-        found = _run_alone(*roots[0], grads[0], keep, inputs)
+    if state.recording is not None and inputs is None and not create_graph:
+        return state.recording.gradients.backward(execute, roots, grads, keep_graph)
+    if len(roots) == 1 and not (create_graph or accumulate_grad) and _reaches_leaves_at_once(roots[0][0], grads[0]):
+        found = _run_alone(*roots[0], grads[0], keep_graph, inputs)
         if found is not None:
             return found
-    task = Task(roots, keep, graph, inputs, fill, ends)
+    task = GraphTask(roots, keep_graph, create_graph, inputs, accumulate_grad, ends)
     before, state.task = state.task, task
-    gpu = _backend.current_gpu() if _backend.several_gpus() else None
+    gpu = _backend.current_gpu() if task.several_gpus else None
     try:
         for edge, g in zip(roots, grads, strict=True):
             if task.runs is None or edge[0] in task.runs:
-                _arrive(task.pending, edge, g)
-        captured = _walk(task, gpu is not None)
+                _add_pending(task.pending, edge, g)
+        _run_nodes(task)
     finally:
         state.task = before
         if gpu is not None:
             gpu.use()
-    return [captured.get(e) for e in inputs] if inputs is not None else []
+    return [task.captured.get(e) for e in inputs] if inputs is not None else []
 
 
 def _reaches_leaves_at_once(node: Any, g: Any) -> bool:
@@ -120,8 +133,8 @@ def _reaches_leaves_at_once(node: Any, g: Any) -> bool:
 
 
 @np.errstate(all="ignore")
-def _run_alone(node: Any, k: int, g: Any, keep: bool, inputs: list | None) -> list | None:
-    """The pass from output `k` of a node whose edges lead to leaves: without a `Task`, which only hooks could see.
+def _run_alone(node: Any, k: int, g: Any, keep_graph: bool, inputs: list | None) -> list | None:
+    """The pass from output `k` of a node whose edges lead to leaves: without a `GraphTask`, which only hooks could see.
 
     Returns the gradients of `inputs`, an empty list for None; or None, where a leaf is not among them: nothing has run then.
     """
@@ -135,8 +148,8 @@ def _run_alone(node: Any, k: int, g: Any, keep: bool, inputs: list | None) -> li
                 return None
     slots: list[Any] = [None] * (1 if node.outs is None else len(node.outs))
     slots[k] = g
-    results = node.run(slots, False) if keep or node.__class__ is Node else node.run_last(slots, False)
-    if not keep:
+    results = node.run(slots, False) if keep_graph or node.__class__ is Node else node.run_last(slots, False)
+    if not keep_graph:
         node.release()
     pending: dict[Any, Any] = {}
     for edge, g in zip(edges, results, strict=True):
@@ -156,88 +169,32 @@ def _run_alone(node: Any, k: int, g: Any, keep: bool, inputs: list | None) -> li
 
 
 @np.errstate(all="ignore")
-def _walk(task: Task, several_gpus: bool) -> dict[tuple, Any]:  # noqa: C901  (the inner loop of backward: a call per node costs time)
-    """Run the nodes of `task` in order and accumulate into its leaves; returns the gradients of the requested edges."""
-    captured: dict[tuple, Any] = {}
-    anomaly, graph, runs = state.anomaly, task.graph, task.runs
-    pending, requested, keep = task.pending, task.requested, task.keep
-    replaces = runs is None and anomaly is None and not graph
-    captures_leaves = requested is not None and not task.fill
-    parts: dict[Any, Any] = {}  # see `add_to_part`
+def _run_nodes(task: GraphTask) -> None:  # noqa: C901  (the inner loop of backward: a call per edge costs time)
+    """Run the nodes of `task` in order, and pass the gradients of their inputs on, as far as the leaves."""
+    pending, runs, graph, anomaly = task.pending, task.runs, task.create_graph, task.anomaly
+    keep_graph, several_gpus = task.keep_graph, task.several_gpus
     on_gpu: Any = None if several_gpus else _backend.GpuArray
     for node in task.order:
-        hooks = results = None
-        if (
-            node.__class__ is Node
-            and (short := node.backward_plan.short_in_graph if graph else node.backward_plan.short)
-            and node.hooks is None
-            and anomaly is None
-            and (runs is None or _runs_whole(node, runs, requested))
-        ):
-            g = pending.get(node)
-            if g.__class__ is on_gpu and not graph:
-                short = node.backward_plan.short_on_gpu
-            elif not (g.__class__ is Tensor if graph else g.__class__ is ndarray and g.nbytes < IN_PLACE):
-                short = None
-            if short and (results := short(node, g)) is not None:
-                del pending[node]
+        results = None
+        if node.__class__ is Node:
+            plan = node.backward_plan
+            short = plan.short_in_graph if graph else plan.short
+            if short and node.hooks is None and (runs is None or _runs_whole(node, runs, task.requested)):
+                g = pending.get(node)
+                if g.__class__ is on_gpu and not graph:
+                    short = plan.short_on_gpu
+                elif not (g.__class__ is Tensor if graph else g.__class__ is ndarray and g.nbytes < IN_PLACE):
+                    short = None
+                if short and anomaly is None and (results := short(node, g)) is not None:
+                    del pending[node]
+        elif isinstance(node, Tensor):
+            _run_leaf(task, node)
+            continue
         if results is None:
-            leaf = node.__class__ is not Node and isinstance(node, Tensor)
-            own = leaf and not captures_leaves and alone(pending, node)
-            g = pending.pop(node, None)
-            if several_gpus and g is not None:
-                _make_current(g)
-            if leaf:
-                if g is not None:
-                    if node._hooks:
-                        g, own = run_hooks(node._hooks, g, graph), False
-                    if captures_leaves:
-                        captured[(node, 0)] = g
-                    elif node._node_hooks is None:
-                        accumulate(node, g, own)
-                    else:
-                        node._node_hooks.accumulate(node, g, graph)
+            g = None  # only `pending` refers to the gradient, so that a rule may write into it
+            if (results := _run_node(task, node)) is None:
                 continue
-            slots = [g] if node.outs is None else g or [None] * len(node.outs)
-            hooks, before = node.hooks, slots
-            if hooks is not None:
-                slots = hooks.pass_through(slots, graph)
-            if runs is not None:
-                # As in PyTorch, hooks change a captured gradient only if the node does not run.
-                gradients = before if runs[node] else slots
-                for k, gradient in enumerate(gradients):
-                    if (node, k) in requested:
-                        captured[(node, k)] = gradient
-                if not runs[node]:
-                    continue
-            if hooks is not None and hooks.pre:
-                slots = hooks.before(slots, graph)
-            if slots[0] is None and all(g is None for g in slots):
-                continue
-            if replaces and node.__class__ is Node and hooks is None and node.backward_plan.op.part is not None and (
-                add_to_part(node, g, pending, parts)
-            ):  # fmt: skip
-                continue
-            if anomaly is not None:
-                results = anomaly.run(node, slots, graph)
-            elif runs is not None and node.__class__ is Node:
-                results = node.run(slots, graph, runs)
-            elif (
-                replaces
-                and g.__class__ is ndarray
-                and g.nbytes >= IN_PLACE
-                and node.__class__ is Node
-                and hooks is None
-            ):
-                # `g` and `slots` refer to the gradient.
-                results = node.run(slots, graph, None, node.backward_plan.in_place and unshared(slots, 0, 2))
-            elif keep or node.__class__ is Node:
-                results = node.run(slots, graph)
-            else:
-                results = node.run_last(slots, graph)
-        if hooks is not None and hooks.post:
-            results = hooks.after(results, slots, graph)
-        if not keep:
+        if not keep_graph:
             node.release()
         for i, edge in enumerate(node.edges):
             g = results[i]
@@ -251,23 +208,69 @@ def _walk(task: Task, several_gpus: bool) -> dict[tuple, Any]:  # noqa: C901  (t
             waiting = pending.get(target)
             if waiting is None and (target.outs is None if target.__class__ is Node else isinstance(target, Tensor)):
                 pending[target] = g
-            elif waiting.__class__ is ndarray and g.__class__ is ndarray and g.ndim:
-                if g.nbytes < IN_PLACE:
-                    pending[target] = add(waiting, g)
-                    continue
-                alike = g.strides == waiting.strides and g.shape == waiting.shape and g.dtype is waiting.dtype
-                fits = alike and waiting.flags.writeable
-                waiting = None
-                if fits and alone(pending, target):
-                    add_to(pending[target], g)
-                else:
-                    pending[target] = add(pending[target], g)
+            elif waiting.__class__ is ndarray and g.__class__ is ndarray and g.ndim and g.nbytes < IN_PLACE:
+                pending[target] = add(waiting, g)
             else:
-                _arrive(pending, edge, g)
-        results = slots = before = gradients = gradient = waiting = g = (
-            None  # else they would live until the next node has run
-        )
-    return captured
+                waiting = None  # as above
+                _add_pending(pending, edge, g)
+        results = waiting = g = None  # else they would live until the next node has run
+
+
+def _run_leaf(task: GraphTask, leaf: Tensor) -> None:
+    """Hand a leaf's gradient to its hooks and add it to `.grad`, as PyTorch's AccumulateGrad does, or capture it."""
+    pending = task.pending
+    if leaf not in pending:
+        return
+    own = not task.captures_leaves and unshared(pending, leaf, 1)
+    g = pending.pop(leaf)
+    if task.several_gpus:
+        _make_current(g)
+    if leaf._hooks:
+        g, own = run_hooks(leaf._hooks, g, task.create_graph), False
+    if task.captures_leaves:
+        task.captured[(leaf, 0)] = g
+    elif leaf._node_hooks is None:
+        accumulate(leaf, g, own)
+    else:
+        leaf._node_hooks.accumulate(leaf, g, task.create_graph)
+
+
+def _run_node(task: GraphTask, node: Any) -> Any:
+    """The gradients of a node's inputs, with all that hooks and anomaly mode do; None if the node does not run.
+
+    Gradients of its outputs that are requested are captured.
+    """
+    pending, runs, graph, hooks = task.pending, task.runs, task.create_graph, node.hooks
+    g = pending.pop(node, None)
+    if task.several_gpus and g is not None:
+        _make_current(g)
+    arrived = grads = [g] if node.outs is None else g or [None] * len(node.outs)
+    if hooks is not None:
+        grads = hooks.pass_through(grads, graph)
+    if runs is not None:
+        # As in PyTorch, hooks change a captured gradient only if the node does not run.
+        for k, gradient in enumerate(arrived if runs[node] else grads):
+            if (node, k) in task.requested:
+                task.captured[(node, k)] = gradient
+        if not runs[node]:
+            return None
+    if hooks is not None and hooks.pre:
+        grads = hooks.before(grads, graph)
+    if grads[0] is None and all(g is None for g in grads):
+        return None
+    if task.anomaly is not None:
+        results = task.anomaly.run(node, grads, graph)
+    elif node.__class__ is not Node:
+        results = node.run(grads, graph) if task.keep_graph else node.run_last(grads, graph)
+    elif runs is not None or graph or hooks is not None:
+        results = node.run(grads, graph, runs)
+    elif node.backward_plan.op.part is not None and add_to_part(node, g, pending, task.parts):
+        return None
+    else:
+        large = g.__class__ is ndarray and g.nbytes >= IN_PLACE
+        # `g` and `grads` refer to the gradient.
+        results = node.run(grads, False, None, large and node.backward_plan.in_place and unshared(grads, 0, 2))
+    return hooks.after(results, grads, graph) if hooks is not None and hooks.post else results
 
 
 def _runs_whole(node: Node, runs: dict[Any, bool], requested: set) -> bool:
@@ -292,14 +295,26 @@ def _make_current(g: Any) -> None:
     _backend.make_current(g)
 
 
-def _arrive(pending: dict, edge: tuple, g: Any) -> None:
+def _add_pending(pending: dict, edge: tuple, g: Any) -> None:
     """Add `g` to the pending gradient at `edge`."""
     target, k = edge
     if (target.__class__ is Node or not isinstance(target, Tensor)) and target.outs is not None:
         slots = pending.setdefault(target, [None] * len(target.outs))
         slots[k] = g if slots[k] is None else sum_of(slots[k], g)
+    elif target not in pending:
+        pending[target] = g
+    elif _fits(g, pending[target]) and alone(pending, target):
+        add_to(pending[target], g)
     else:
-        pending[target] = sum_of(pending[target], g) if target in pending else g
+        pending[target] = sum_of(pending[target], g)
+
+
+def _fits(g: Any, total: Any) -> bool:
+    """Whether a large gradient can be added to the array `total` in place."""
+    return (
+        g.__class__ is total.__class__ is ndarray and g.nbytes >= IN_PLACE and total.flags.writeable
+        and g.strides == total.strides and g.shape == total.shape and g.dtype is total.dtype
+    )  # fmt: skip
 
 
 def _backward_order(roots: list[tuple[Any, int]], ends: frozenset[Any] = frozenset()) -> list:
@@ -344,7 +359,7 @@ def _all_requested(order: list, requested: set) -> bool:
 
 
 def _only_towards(
-    order: list, requested: set, fill: bool, ends: frozenset[Any] = frozenset()
+    order: list, requested: set, accumulate_grad: bool, ends: frozenset[Any] = frozenset()
 ) -> tuple[list, dict[Any, bool]]:
     """The part of `order` on a path to `requested`, and whether each of its nodes runs (else its gradient is only captured)."""
     targets = {target for target, _ in requested}
@@ -359,7 +374,7 @@ def _only_towards(
                     runs[target] = True
                     break
         if target in targets and target not in runs:
-            runs[target] = fill
+            runs[target] = accumulate_grad
     return [target for target in order if target in runs], runs
 
 
@@ -372,7 +387,7 @@ def _no_implicit_gradient(i: int, t: Tensor) -> RuntimeError:
     return RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {t.dtype}")
 
 
-def prepare(tensors: Sequence[Tensor], grad_tensors: Iterable[Any], graph: bool) -> tuple[list, list]:
+def prepare(tensors: Sequence[Tensor], grad_tensors: Iterable[Any], create_graph: bool) -> tuple[list, list]:
     """The edges of the outputs and their gradients, which are checked for shape; None becomes 1 for a scalar output."""
     edges, grads = [], []
     for i, (t, g) in enumerate(zip(tensors, grad_tensors, strict=True)):
@@ -382,7 +397,7 @@ def prepare(tensors: Sequence[Tensor], grad_tensors: Iterable[Any], graph: bool)
                     f"grad can be implicitly created only for scalar outputs; output {i} is a GradientEdge"
                 )
             edges.append(edge_at(t))
-            grads.append(g if graph else g._a)
+            grads.append(g if create_graph else g._a)
             continue
         if g is None and (t._a.size != 1 or t._a.dtype.kind == "c") and t.requires_grad:
             raise _no_implicit_gradient(i, t)
@@ -391,7 +406,7 @@ def prepare(tensors: Sequence[Tensor], grad_tensors: Iterable[Any], graph: bool)
             raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
         if g is None:
             g = wrap(np.ones_like(t._a) if t._a.__class__ is ndarray else _ones_on_gpu(t._a))
-            if graph and state.recording is not None:
+            if create_graph and state.recording is not None:
                 state.recording.constant(g)
         elif not isinstance(g, Tensor):
             raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
@@ -409,5 +424,5 @@ def prepare(tensors: Sequence[Tensor], grad_tensors: Iterable[Any], graph: bool)
         elif g.dtype is not t.dtype:
             g = g.to(t.dtype)
         edges.append((t, 0) if edge is LEAF else edge)
-        grads.append(g if graph else g._a)
+        grads.append(g if create_graph else g._a)
     return edges, grads

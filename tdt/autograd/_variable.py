@@ -11,8 +11,7 @@ from tdt._core.methods import method, tensor_property
 from tdt._core.mode import relation_read, state
 from tdt._core.old_arguments import refuses_removed_arguments
 from tdt._core.tensor import DETACHED, LEAF, Storage, Tensor, alias
-from tdt.autograd._backward import backward as run_backward
-from tdt.autograd._backward import run
+from tdt.autograd import _backward
 from tdt.autograd._hooks import RemovableHandle
 from tdt.autograd._views import NOWHERE, edge_of
 
@@ -144,9 +143,9 @@ def backward(
     tensor([3., 3.])
     """
     if inputs is None and (gradient is None or isinstance(gradient, Tensor)):
-        run((self,), (gradient,), retain_graph, create_graph)
+        _backward.run_backward((self,), (gradient,), retain_graph, create_graph)
     else:
-        run_backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+        _backward.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 @method()

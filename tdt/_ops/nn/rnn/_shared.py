@@ -151,6 +151,6 @@ def recorded(forward: Callable[..., tuple], needs: tuple, operands: tuple, grads
     edges = [t._edge for t, need in zip(inputs, needs, strict=True) if need]
     roots = [(i, g) for i, g in zip(outs, grads, strict=True) if i._edge is not None]
     grad_outputs = [g if graph else g._a for _, g in roots]
-    found = iter(_engine.run([t._edge for t, _ in roots], grad_outputs, True, graph, edges))
+    found = iter(_engine.execute([t._edge for t, _ in roots], grad_outputs, True, graph, edges))
     values = [next(found) if need else None for need in needs]
     return tuple(v if v is None or isinstance(v, Tensor) else wrap(v) for v in values)
