@@ -132,60 +132,19 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
     try:
         if WRITE.call(op.writes, out, operands, attributes, record, op.ufuncs is not None):
             return True
-    except (ValueError, OverflowError):
-        return False  # the general path raises PyTorch's error
-    a, storage = out._a, out._st
-    dtype = a.dtype
-    if a.__class__ is not ndarray or (storage.inference and record is not INFERENCE):
-        return False
-    if not a.flags.c_contiguous and (not op.broadcasts or _backend.overlaps_itself(a)):
-        return False
-    arrays: list[Any] = []
-    key: list[Any] = []  # of the plan, and of the ufunc
-    generated = op.ufuncs is not None and a.size < THREADS.elementwise
-    smaller = False
-    for t in operands:
-        kind = t.__class__
-        if t is out:
-            arrays.append(a)
-            key.append(dtype)
-        elif kind in TENSOR_TYPES:
-            b = t._a
-            if b is not a:
-                if b.__class__ is not ndarray or (b.dtype is not dtype and op.broadcasts) or t._st is storage:
-                    return False
-                if b.shape != a.shape and op.broadcasts:
-                    if not op.elementwise or b.ndim > a.ndim:
-                        return False
-                    smaller = True
-                if (a.base is not b.base or b.base is not None) and may_share_memory(a, b):
-                    return False
-            if record and (t._edge is not None or (t._view is not None and t._view.base._edge is not None)):
-                return False
-            arrays.append(b)
-            key.append(b.dtype)
-        elif (
-            t is None
-            or (kind is float and dtype.kind == "f")
-            or (kind is int and dtype.kind in "fiu" and -BITS < t < BITS)
-        ):
-            arrays.append(t)
-            key.append(number_key(t) if generated else kind)
-        else:
+        a = out._a
+        if a.__class__ is not ndarray:
             return False
-    if op.to_float and dtype.kind in "biu":
-        return False
-    if not op.broadcasts and sum([b is a for b in arrays]) > 1:  # it would read what it has written
-        return False
-    try:
-        if smaller and operands[0] is not out and broadcast(*arrays).shape != a.shape:
+        dtype, generated = a.dtype, op.ufuncs is not None and a.size < THREADS.elementwise
+        arrays, key = _operands_of(op, out, operands, record, generated)
+        if arrays is None:
             return False
         if generated:
             ufunc, numbers, _, pick = ufunc_of(op, key, arrays, attributes)
             if ufunc is not None:
                 picked = arrays if pick is None else pick(arrays)
                 ufunc(*picked, *numbers, a)
-                storage.bump_version()
+                out._st.bump_version()
                 in_order = [*map(id, picked)] == [id(x) for x in arrays if x.__class__ is ndarray]
                 if in_order and (op.elementwise or len(arrays) == 1):
                     _remember(op, arrays, attributes, True, (ufunc, *numbers))
@@ -197,22 +156,77 @@ def compute_into(op: Op, out: Any, operands: tuple[Any, ...], attributes: dict) 
         if attributes and not TENSOR_TYPES.isdisjoint(map(type, attributes.values())):
             return False
         if op.ufunc and op.ufuncs is None and not attributes:
-            direct: Any = (
-                op.large if op.large is not None and a.size >= LARGE_ARITHMETIC else plan.function or op.direct
-            )
+            large = op.large is not None and a.size >= LARGE_ARITHMETIC
+            direct: Any = op.large if large else plan.function or op.direct
             direct(*arrays, a)
-            storage.bump_version()
             if direct is plan.function:
                 _remember(op, arrays, attributes, False, plan)
-            return True
-        attributes = {**op.defaults, **attributes} if op.defaults else attributes
-        result = op.forward(np, *arrays, **attributes, out=a)
+        else:
+            attributes = {**op.defaults, **attributes} if op.defaults else attributes
+            result = op.forward(np, *arrays, **attributes, out=a)
+            if result is not a:
+                write_result(out, alias(result, None))
     except (ValueError, OverflowError):
         return False  # the general path raises PyTorch's error
-    if result is not a:
-        write_result(out, alias(result, None))
-    storage.bump_version()
+    out._st.bump_version()
     return True
+
+
+def _operands_of(
+    op: Op, out: Tensor, operands: tuple[Any, ...], record: Any, by_value: bool
+) -> tuple[list[Any] | None, list[Any]]:
+    """The operands' arrays and numbers, None where `compute_into` does not take them; and the key of their types.
+
+    The key is that of `Op.ufuncs` if `by_value`, else that of `Op.plans`.
+    """
+    a = out._a
+    dtype, smaller = a.dtype, False
+    arrays: list[Any] = []
+    key: list[Any] = []
+    if out._st.inference and record is not INFERENCE:
+        return None, key
+    if not a.flags.c_contiguous and (not op.broadcasts or _backend.overlaps_itself(a)):
+        return None, key
+    if op.to_float and dtype.kind in "biu":
+        return None, key
+    for t in operands:
+        kind = t.__class__
+        if t is out:
+            arrays.append(a)
+            key.append(dtype)
+        elif kind in TENSOR_TYPES:
+            b = t._a
+            if b is not a and not _may_read(op, t, out):
+                return None, key
+            if record and (t._edge is not None or (t._view is not None and t._view.base._edge is not None)):
+                return None, key
+            smaller = smaller or b.shape != a.shape
+            arrays.append(b)
+            key.append(b.dtype)
+        elif (
+            t is None
+            or (kind is float and dtype.kind == "f")
+            or (kind is int and dtype.kind in "fiu" and -BITS < t < BITS)
+        ):
+            arrays.append(t)
+            key.append(number_key(t) if by_value else kind)
+        else:
+            return None, key
+    if not op.broadcasts and sum([b is a for b in arrays]) > 1:  # it would read what it has written
+        return None, key
+    if smaller and op.broadcasts and operands[0] is not out and broadcast(*arrays).shape != a.shape:
+        return None, key
+    return arrays, key
+
+
+def _may_read(op: Op, x: Tensor, out: Tensor) -> bool:
+    """Whether an operand may be read while `out` is written to: it has other memory, and lies as the op needs it."""
+    a, b = out._a, x._a
+    if b.__class__ is not ndarray or not _is_apart(x, out):
+        return False
+    if not op.broadcasts:
+        return True
+    return b.dtype is a.dtype and (b.shape == a.shape or (bool(op.elementwise) and b.ndim <= a.ndim))
 
 
 def _remember(op: Op, arrays: list[Any], attributes: dict, by_value: bool, found: Any) -> None:
