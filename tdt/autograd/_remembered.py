@@ -13,7 +13,7 @@ import numpy as np
 from tdt import _backend, _kernels
 from tdt._core.calls import TENSOR_TYPES, refusing_bools, renamed_keywords
 from tdt._core.mode import INFERENCE, _replace, _set, state
-from tdt._core.tensor import Tensor, wrap
+from tdt._core.tensor import Tensor, wrap, wrap_new
 from tdt._core.wrapping import wraps
 from tdt._kernels import chosen_for, narrow, widen
 from tdt._kernels._threads import THREADS
@@ -25,7 +25,7 @@ from tdt.autograd._node_names import label
 from tdt.autograd._plan import ranks_of
 from tdt.autograd._record import FINISH, edges_of
 from tdt.autograd._remembered_on_gpu import CallsOnGpu
-from tdt.autograd._remembered_writes import FAILURES, INTS, PLAIN, writes
+from tdt.autograd._remembered_writes import INTS, PLAIN, writes
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 LARGEST = 1 << 20  # elements up to which the steps of a call that threads share take long enough to count
 MOST_SAVED = 500  # calls of a function that differ in an argument's value; no further ones are remembered
+FAILURES = ValueError, OverflowError, IndexError, RuntimeError
 ndarray, asarray = np.ndarray, np.asarray
 _start_threads = _kernels.lazy("_pool:start")
 
@@ -61,33 +62,29 @@ def calls_by_shape_with_all_results(function: F) -> F:
 
 
 def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa: C901  (one frame: helper calls cost time)
+    """`function`, with a memory of its calls. whole: it returns all results of its op, else the first."""
     function = refusing_bools(function)
     private = function.__name__.startswith("_")  # a part of a public function, whose errors are that one's
-    saved: tuple[dict, dict] = {}, {}  # calls that are not recorded, and others
-    _kernels.UFUNCS.extend(saved)
-    on_gpu, written = CallsOnGpu(function, Watch), None if whole else writes(saved[0], by_shape)
-    counts = CallCounts()
+    calls = _Calls(function, by_shape, whole)
+    saved, on_gpu = calls.saved, CallsOnGpu(function, Watch)
 
     @wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:  # noqa: C901
         try:
-            if kwargs and (target := kwargs.get("out")) is not None:
-                named = {name: value for name, value in kwargs.items() if name != "out"}
-                if written is not None and written(target, args, named, True):
-                    return target
-                copied = copy_into(target, called, args, named)
-                return function(*args, **kwargs) if copied is None else copied
+            if kwargs and kwargs.get("out") is not None:
+                return calls.write_out(called, args, kwargs)
             record = state.fast_record
             casting: Any = None
             if record is None:
                 record, casting = state.uncast_record, state.handler
             if record is not None:
+                values = (*args, *kwargs.values()) if kwargs else args
                 key: list[Any] = [*kwargs] if kwargs else []
                 if casting is not None:
                     key.append(casting.kind)
                 arrays: list[Any] = []
                 recorded = False
-                for x in (*args, *kwargs.values()) if kwargs else args:
+                for x in values:
                     kind = x.__class__
                     if kind in TENSOR_TYPES:
                         a = x._a
@@ -109,40 +106,11 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
                     else:
                         break
                 else:
-                    calls = saved[recorded]
-                    call = calls.get(types := tuple(key))
-                    if call is None and len(calls) < MOST_SAVED and counts.often((recorded, types)):
-                        values = (*args, *kwargs.values())
-                        if not (repeats := _repeats(values)) or not recorded:
-                            if repeats:  # a call of other tensors of these arrays is remembered instead
-                                values = tuple([wrap(x._a) if isinstance(x, Tensor) else x for x in values])
-                            named = dict(zip(kwargs, values[len(args) :], strict=True))
-                            with Watch() as watch:
-                                result = function(*values[: len(args)], **named)
-                            first = result[0] if whole else result
-                            call = calls[types] = watch.call(first, values, by_shape, recorded, whole) or False
-                            if call or not repeats:
-                                return result
-                    if call and not (call.draws and recorded and _has_view(args)):
-                        numbers = call.numbers
-                        try:
-                            result = call.function(*arrays, *numbers) if numbers else call.function(*arrays)
-                        except FAILURES:  # the function's errors have PyTorch's messages
-                            return function(*args, **kwargs)
-                        rest: tuple = ()
-                        if call.several:
-                            result, *rest = result
-                        if recorded:
-                            out = call.record(result, arrays, (*args, *kwargs.values()) if kwargs else args, rest)
-                        else:
-                            out = FINISH.call(call.op, None, (), (), call.attributes, result, None, None)
-                        if record is INFERENCE:
-                            out._st.inference = True
-                            return (out, *map(_marked, rest)) if whole else out
-                        if out is not None:
-                            return (out, *map(wrap, rest)) if whole else out
-                        if call.label is None:  # for which a recorded call is watched
-                            calls.pop(types, None)
+                    call = saved[recorded].get(types := tuple(key))
+                    if call is None:
+                        return calls.first(args, kwargs, types, recorded)
+                    if call and (result := call.repeat(arrays, values, record)) is not None:
+                        return result
             return function(*args, **kwargs) if kwargs else function(*args)
         except Exception as error:
             if private:
@@ -152,15 +120,51 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
                 raise
         return called(*args, **renamed)
 
-    called.written = written
+    called.written = calls.written
     return cast("F", called)
 
 
-def _marked(array: Any) -> Tensor:
-    """A tensor created in inference mode."""
-    t = wrap(array)
-    t._st.inference = True
-    return t
+class _Calls:
+    """The remembered calls of a function.
+
+    Attributes:
+        saved: those that are not recorded, and those that are: by the types of tensors and the values of all else; False for
+            what cannot be repeated.
+        written: see `writes`; None for a function that returns several results.
+    """
+
+    def __init__(self, function: Callable[..., Any], by_shape: bool, whole: bool):
+        self.function, self.by_shape, self.whole = function, by_shape, whole
+        self.saved: tuple[dict, dict] = {}, {}
+        _kernels.UFUNCS.extend(self.saved)
+        self.counts = CallCounts()
+        self.written = None if whole else writes(self.saved[0], by_shape)
+
+    def first(self, args: tuple, kwargs: dict[str, Any], key: tuple, recorded: bool) -> Any:
+        """The function's result for a call that is not remembered; it is from now on, if it was made a few times."""
+        calls = self.saved[recorded]
+        values = (*args, *kwargs.values())
+        often = len(calls) < MOST_SAVED and self.counts.often((recorded, key))
+        if not often or ((repeats := _repeats(values)) and recorded):
+            return self.function(*args, **kwargs)
+        if repeats:  # a call of other tensors of these arrays is remembered instead
+            values = tuple([wrap(x._a) if isinstance(x, Tensor) else x for x in values])
+        named = dict(zip(kwargs, values[len(args) :], strict=True))
+        with Watch() as watch:
+            result = self.function(*values[: len(args)], **named)
+        call = watch.call(result[0] if self.whole else result, values, self.by_shape, recorded, self.whole)
+        if call is None or call.label is not None or not recorded:  # else a later one may become a node
+            calls[key] = call or False
+        return result if call is not None or not repeats else self.function(*args, **kwargs)
+
+    def write_out(self, called: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+        """The function's result in `out`, a keyword argument. called: the function, with its memory."""
+        others = {**kwargs}
+        out = others.pop("out")
+        if self.written is not None and self.written(out, args, others, True):
+            return out
+        copied = copy_into(out, called, args, others)
+        return self.function(*args, **kwargs) if copied is None else copied
 
 
 def _repeats(args: Sequence[Any]) -> bool:
@@ -187,10 +191,13 @@ class _Call:
 
     Attributes:
         function, numbers: compute the result, from the arrays of the tensors and these numbers; None if nothing does.
-        into: computes it into an array that follows, which may be that of a single tensor; None if nothing does.
-        kind, keeps: dtype and shape of the result that was watched, and whether they are those of the first tensor.
+        into: computes it into an array that follows; None if nothing does, and for a call that draws random numbers.
+        in_place: the same, where that array may be that of the only tensor.
+        kind: dtype and shape of the result; None if the shape differs from call to call.
+        keeps: whether dtype and shape of the result are always those of the first tensor.
         op, plan, attributes: of the op that the function calls.
-        several: whether the function gives several results, of which the call's is the first.
+        recorded, whole: whether the call is recorded, and returns all results of the op; else the first.
+        several: whether `function` gives several results, of which the call's is the first.
         constants: the operands of the op, None in the place of tensors.
         places: of the tensors among the operands.
         tail: the constants, where they follow all tensors; else None.
@@ -201,8 +208,8 @@ class _Call:
         label: name of the node, "" for the op's own; None if the call that was watched has none.
     """
 
-    __slots__ = ("attributes", "constants", "draws", "function", "gradients", "into", "keeps", "kind", "kinds",
-                 "label", "numbers", "op", "places", "plan", "several", "tail")  # fmt: skip
+    __slots__ = ("attributes", "constants", "draws", "function", "gradients", "in_place", "into", "keeps", "kind", "kinds",
+                 "label", "numbers", "op", "places", "plan", "recorded", "several", "tail", "whole")  # fmt: skip
     plan: Any
     label: str | None
 
@@ -211,8 +218,8 @@ class _Call:
         whole: bool = False,
     ):  # fmt: skip
         self.op, self.several = op, len(op.outputs) > 1 or bool(op.aux)
+        self.recorded, self.whole = recorded, whole
         self.kinds: list | None = None
-        self.kind = result._a.dtype, result._a.shape
         self.draws = op.random
         self.gradients: dict[tuple, Any] | None = {} if by_shape else None
         self.places = [place for place, x in enumerate(operands) if x.__class__ in TENSOR_TYPES]
@@ -255,8 +262,12 @@ class _Call:
                 self.numbers = self.tail
         elif by_shape and self.plan is not None:
             self.function = self._of_shape(arrays, recorded or whole)
-        self.into = self.function if generated else getattr(self.function, "into", None)
-        self.keeps = self.kind == (arrays[self.places[0]].dtype, arrays[self.places[0]].shape) if self.places else False
+        into = self.function if generated else getattr(self.function, "into", None)
+        self.into = None if self.draws else into
+        self.kind = _kind(result._a) if by_shape else None
+        keeps = bool(self.places) and _kind(result._a) == _kind(arrays[self.places[0]])
+        self.keeps = keeps and (by_shape or len(self.places) == 1)
+        self.in_place = self.into if self.keeps and len(self.places) == 1 else None
 
     def _of_shape(self, arrays: list[Any], recorded: bool) -> Callable[..., Any] | None:
         """What computes the op for arrays of these shapes, if no more belongs to a call; several results if `recorded`."""
@@ -310,11 +321,59 @@ class _Call:
             compute = _in_one_row(compute)
         return _packing(compute) if op.packed else compute
 
-    def record(self, result: Any, arrays: Sequence[Any], args: tuple, rest: Sequence[Any]) -> Tensor | None:
-        """The tensor around the result, whose call is recorded.
+    def repeat(self, arrays: list[Any], args: tuple, record: Any) -> Any:
+        """The function's result for the tensors among `args`; None where the function is to compute it, or to raise an error.
 
-        None if a tensor is a view made without a graph, which `apply` treats, or the label is unknown.
+        Args:
+            arrays: those of the tensors.
+            record: see `state.fast_record`.
         """
+        if self.draws and self.recorded and _has_view(args):
+            return None
+        numbers = self.numbers
+        try:
+            result = self.function(*arrays, *numbers) if numbers else self.function(*arrays)  # type: ignore[misc]
+        except FAILURES:  # the function's errors have PyTorch's messages
+            return None
+        rest: Sequence[Any] = ()
+        if self.several:
+            result, *rest = result
+        if self.recorded:
+            out = self._record(result, arrays, args, rest)
+        else:
+            out = FINISH.call(self.op, None, (), (), self.attributes, result, None, None)
+            if record is INFERENCE:
+                out._st.inference = True
+        return (out, *map(wrap_new, rest)) if self.whole and out is not None else out
+
+    def write(self, arrays: list[Any], target: np.ndarray, apart: bool) -> bool:
+        """Whether the function's result is now in the array `target`; else nothing is.
+
+        Args:
+            arrays: those of the tensors, as of `repeat`.
+            apart: whether `target` is none of them; else it is the first.
+        """
+        into, numbers = self.in_place, self.numbers
+        if apart:
+            into = self.into if self.kind == (target.dtype, target.shape) else None
+        try:
+            if into is not None:
+                into(*arrays, *numbers, target)
+                return True
+            if self.draws:
+                return False
+            result = self.function(*arrays, *numbers) if numbers else self.function(*arrays)  # type: ignore[misc]
+        except FAILURES:
+            return False
+        if self.several:
+            result = result[0]
+        if (apart or not self.keeps) and (result.shape != target.shape or result.dtype is not target.dtype):
+            return False
+        target[...] = result
+        return True
+
+    def _record(self, result: Any, arrays: Sequence[Any], args: tuple, rest: Sequence[Any]) -> Tensor | None:
+        """The tensor around the result, whose call is recorded; None if a tensor is a view made under no_grad."""
         operands = args if len(args) == len(arrays) else tuple([x for x in args if x.__class__ in TENSOR_TYPES])
         if len(self.constants) > len(arrays):
             if self.tail is not None:
@@ -322,14 +381,14 @@ class _Call:
             else:
                 operands, arrays = self._among_constants(operands), self._among_constants(arrays)
         further, remembered = len(self.op.outputs) - 1, None if self.gradients is None else self
-        if not further and self.label is not None:
+        if not further:
             plan, aux = self.plan if self.op.rules else None, rest or None
             out = FINISH.call(self.op, plan, operands, arrays, self.attributes, result, aux, remembered)
             if self.label and out._edge is not None:
                 label(out, self.label)
             return out
         edges, mask, nowhere = edges_of(operands)
-        if nowhere or (mask and self.label is None):
+        if nowhere:
             return None
         out = wrap(result if result.__class__ is ndarray else asarray(result))
         if mask and self.op.rules:
@@ -353,6 +412,10 @@ class _Call:
         for place, value in zip(self.places, values, strict=True):
             operands[place] = value
         return tuple(operands)
+
+
+def _kind(array: Any) -> tuple:
+    return array.dtype, array.shape
 
 
 def _in_one_row(compute: Callable[..., Any]) -> Callable[..., Any]:
@@ -427,7 +490,7 @@ class Watch:
         call = _Call(op, inputs, attributes, found, by_shape, recorded, whole)
         if call.function is None or (recorded and call.plan is None):  # another thread has just switched kernels
             return None
-        return None if call.draws and recorded and call.label is None else call
+        return call
 
     def _program(self, result: Any, args: tuple) -> _Call | None:
         """The calls that were made, one after the other, as one of arrays that is not recorded."""
@@ -466,6 +529,6 @@ class Watch:
         if len(steps) == 1 and len(inputs) > 1 and not (numbers or several):
             chosen = operator.itemgetter(*inputs)
             program = lambda *arrays: function(*chosen(arrays))  # noqa: E731
-        call.function, call.into, call.numbers, call.several = program, None, (), False
-        call.keeps = isinstance(args[0], Tensor) and call.kind == (args[0]._a.dtype, args[0]._a.shape)
+        call.function, call.into, call.in_place, call.numbers, call.several = program, None, None, (), False
+        call.keeps = isinstance(args[0], Tensor) and call.kind == _kind(args[0]._a)
         return call

@@ -15,7 +15,6 @@ from tdt._kernels._threads import THREADS
 FEW = 1 << 15  # elements that are copied in less time than the write of some of them takes
 INTS = frozenset([int])
 PLAIN = {int, bool, str, NoneType}  # types of arguments by whose values calls are remembered, as by those of floats
-FAILURES = ValueError, OverflowError, IndexError, RuntimeError
 ndarray, may_share_memory = np.ndarray, np.may_share_memory
 
 
@@ -76,24 +75,7 @@ def writes(  # noqa: C901
             else:
                 return False
         call = calls.get(tuple(key))
-        if not call or call.draws:
-            return False
-        if apart:
-            fits = by_shape and call.kind == (a.dtype, a.shape)
-        else:
-            fits = call.keeps and (by_shape or len(arrays) == 1)
-        into, numbers = call.into, call.numbers
-        try:
-            if into is not None and fits and (apart or len(arrays) == 1):
-                into(*arrays, *numbers, a)
-            else:
-                result = call.function(*arrays, *numbers) if numbers else call.function(*arrays)
-                if call.several:
-                    result = result[0]
-                if not fits and (result.shape != a.shape or result.dtype is not a.dtype):
-                    return False
-                a[...] = result
-        except FAILURES:  # the function's errors have PyTorch's messages
+        if not call or not call.write(arrays, a, apart):
             return False
         storage.bump_version()
         return True
