@@ -200,15 +200,16 @@ class Both:
         return one, other
 
 
+Choice = tuple[FastPath | Both, Any, Any]  # a path and its two arguments
+
+
 def _plain(value: Any) -> bool:
     """Whether a value is an int, a bool, None or a tuple of ints."""
     kind = value.__class__
     return kind is int or kind is bool or value is None or (kind is tuple and all(v.__class__ is int for v in value))
 
 
-def takes(  # noqa: C901  (one frame: helper calls cost time)
-    choose: Callable[..., tuple[FastPath | Both, Any, Any] | None], finish: Callable[[Any], Any] | None = None
-) -> Callable[[F], F]:
+def takes(choose: Callable[..., Choice | None], finish: Callable[[Any], Any] | None = None) -> Callable[[F], F]:
     """`front` for a function of a tensor and further arguments whose calls a `FastPath` may compute.
 
     What is not recorded is computed without a call of `choose`, the path or the function from the second time on.
@@ -218,79 +219,93 @@ def takes(  # noqa: C901  (one frame: helper calls cost time)
             It has the parameters that a path can take; calls with others are left to the function.
         finish: makes the function's result of one that is recorded, or of several.
     """
+    return functools.partial(_with_fast_path, choose=choose, finish=finish)
 
-    def decorate(function: F) -> F:  # noqa: C901
-        function = refusing_bools(function)
-        saved: dict[tuple, tuple] = {}
-        _kernels.UFUNCS.append(saved)
-        on_gpu = CallsOnGpu(function, Watch, finish)
 
-        @wraps(function)
-        def called(*args: Any, **kwargs: Any) -> Any:  # noqa: C901
+def _with_fast_path(  # noqa: C901  (one frame: helper calls cost time)
+    function: F, choose: Callable[..., Choice | None], finish: Callable[[Any], Any] | None
+) -> F:
+    function = refusing_bools(function)
+    saved: dict[tuple, tuple] = {}  # see `_by_path`
+    _kernels.UFUNCS.append(saved)
+    on_gpu = CallsOnGpu(function, Watch, finish)
+
+    @wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:  # noqa: C901
+        try:
+            x: Any = None
+            values, found, target, rest = args[1:], None, None, kwargs
+            if kwargs:
+                if (target := kwargs.get("out")) is not None:
+                    rest = {**kwargs}
+                    del rest["out"]
+                if rest:
+                    values += (NAMED, *rest, *rest.values())
             try:
-                x: Any = None
-                values, found, target, rest = args[1:], None, None, kwargs
-                if kwargs:
-                    if (target := kwargs.get("out")) is not None:
-                        rest = {name: value for name, value in kwargs.items() if name != "out"}
-                    if rest:
-                        values += (NAMED, *rest, *rest.values())
-                try:
-                    a = args[0]._a
-                    there = a.__class__ is _backend.GpuArray
-                    found = None if there else saved.get((a.dtype, a.shape, values))
-                    x = args[0]
-                except (AttributeError, IndexError, TypeError):  # no tensor, or a list of dimensions
-                    there = False
-                if there and target is None and state.fast_record is not None:
-                    return on_gpu(args, kwargs)
-                # 1 == True == 1.0, so that a key does not tell them apart.
-                if found is not None and (not values or _same_kinds(values, found[2])):
-                    record = state.fast_record
-                    if record is None and (not found[1].autocast or state.inference):
-                        record = state.uncast_record
-                    if (
-                        record is not None
-                        and not (
-                            record and (x._edge is not None or (x._view is not None and x._view.base._edge is not None))
-                        )
-                        and a.__class__ is ndarray
-                        and a.flags.c_contiguous
-                        and (target is None or takes_result(target, x))
-                    ):
-                        result = found[0](a)
-                        if target is not None:
-                            return target if write_array(target, result) else function(*args, **kwargs)
-                        if result is None:
+                a = args[0]._a
+                if a.__class__ is ndarray:
+                    found = saved.get((a.dtype, a.shape, values))
+                x = args[0]
+            except (AttributeError, IndexError, TypeError):  # no tensor, or a list of dimensions
+                pass
+            if found is not None and (not values or _same_kinds(values, found[2])):
+                record = state.fast_record
+                if record is None and (not found[1].autocast or state.inference):
+                    record = state.uncast_record
+                recorded = record and (x._edge is not None or (x._view is not None and x._view.base._edge is not None))
+                if record is not None and not recorded and a.flags.c_contiguous:
+                    if target is None:
+                        if (result := found[0](a)) is None:
                             return function(*args, **kwargs)
                         outs = FINISH.call(found[1], None, (), (), None, result, None, None)
                         if record is INFERENCE:
                             _marked(outs)
                         return outs if finish is None or outs.__class__ is not tuple else finish(outs)
-                if target is not None:
-                    copied = copy_into(target, called, args, rest)
-                    return function(*args, **kwargs) if copied is None else copied
-                try:
-                    way = None if x is None else choose(*args[1:], **kwargs)
-                except TypeError:  # another argument
-                    way = None
-                if way is None or (outs := way[0](x, way[1], way[2])) is None:
-                    return function(*args, **kwargs)
-                own = None if found is not None else way[0].saved.get((a.dtype, a.shape, way[1], way[2]))
-                if own is not None and own[0] is not None:  # else another thread has switched kernels meanwhile
-                    if len(saved) > MOST_SAVED:
-                        saved.clear()
-                    saved[a.dtype, a.shape, values] = own[0], way[0].op, _kinds(values)
-                return outs if finish is None else finish(outs)
-            except Exception as error:
-                renamed = renamed_keywords(function, args, kwargs, error, sys._getframe().f_code)
-                if renamed is None:
-                    raise
-            return called(*args, **renamed)
+                    if takes_result(target, x) and write_array(target, found[0](a)):
+                        return target
+            else:
+                found = None
+            if target is not None:
+                copied = copy_into(target, called, args, rest)
+                return function(*args, **kwargs) if copied is None else copied
+            if x is not None and a.__class__ is _backend.GpuArray and state.fast_record is not None:
+                return on_gpu(args, kwargs)
+            outs = found[3](x, found[4], found[5]) if found else _by_path(choose, saved, x, args, kwargs, values)
+            if outs is None:
+                return function(*args, **kwargs)
+            return outs if finish is None else finish(outs)
+        except Exception as error:
+            renamed = renamed_keywords(function, args, kwargs, error, sys._getframe().f_code)
+            if renamed is None:
+                raise
+        return called(*args, **renamed)
 
-        return cast("F", called)
+    return cast("F", called)
 
-    return decorate
+
+def _by_path(
+    choose: Callable[..., Choice | None], saved: dict, x: Any, args: tuple, kwargs: dict[str, Any], values: tuple
+) -> Any:
+    """What the path gives that `choose` names for the arguments after the tensor `x`; None where none takes the call.
+
+    Args:
+        saved: keeps what the path computes with: (function of arrays, op, types of the values, path, its two arguments).
+        values: the arguments after the tensor, as a part of a key.
+    """
+    try:
+        choice = None if x is None else choose(*args[1:], **kwargs)
+    except TypeError:  # another argument
+        return None
+    if choice is None:
+        return None
+    path, dim, option = choice
+    outs, kind = path(x, dim, option), (x._a.dtype, x._a.shape)
+    found = None if outs is None else path.saved.get((*kind, dim, option))
+    if found is not None and found[0] is not None:  # else another thread has switched kernels meanwhile
+        if len(saved) > MOST_SAVED:
+            saved.clear()
+        saved[*kind, values] = found[0], path.op, _kinds(values), path, dim, option
+    return outs
 
 
 def _kinds(values: tuple) -> tuple:
@@ -299,7 +314,7 @@ def _kinds(values: tuple) -> tuple:
 
 
 def _same_kinds(values: tuple, kinds: tuple) -> bool:
-    """Whether `kinds` are the types of `values`."""
+    """Whether `kinds` are the types of `values`: 1 == True == 1.0, so that a key does not tell them apart."""
     for v, kind in zip(values, kinds, strict=True):
         if v.__class__ is not kind and (v.__class__ is not tuple or tuple(map(type, v)) != kind):
             return False
