@@ -8,8 +8,9 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +18,9 @@ from tdt.commands import _startup
 from tdt.commands._help import examples
 from tdt.commands._options import Checkpoint, Device, Root, Traceback, Trust
 from tdt.commands._output import print_lines
+
+if TYPE_CHECKING:
+    from tdt import Generator
 
 EXAMPLE = examples(
     "tdt generate char-gpt --prompt 'def ' --temperature 0.8",
@@ -26,6 +30,7 @@ EXAMPLE = examples(
 ENDINGS = (".txt", ".jsonl")
 BETWEEN = "\n---\n"  # samples of a text file and of the terminal
 Put = Callable[[str], None]
+Sinks = list[tuple[Put, bool]]
 
 
 def generate(
@@ -71,7 +76,6 @@ def generate(
     of it again (a sliding window), so that a text may have any length. Uses the best (or else last) checkpoint of a run, and
     no other file.
     """
-    from tdt import Generator
     from tdt.text.generation import Sampling
     from tdt.train.loop.generation import TextGenerator
     from tdt.train.loop.prediction import Predictor
@@ -88,29 +92,44 @@ def generate(
         raise typer.BadParameter(str(error)) from error
     seed = secrets.randbelow(1 << 32) if seed is None else seed
     _startup.finish()
-    random, started = Generator().manual_seed(seed), time.perf_counter()
+    started = time.perf_counter()
     with _sinks(output, json) as sinks:
-        for number in range(count):
-            as_text = [put for put, is_json in sinks if not is_json]
-            _put((BETWEEN if number else "") + text, as_text)
-            pieces = []
-            for piece in generator.stream(text, length, sampling, random):
-                pieces.append(piece)
-                _put(piece, as_text)
-            found = {"prompt": text, "text": "".join(pieces), "tokens": length, "seed": seed, "number": number}
-            _put(json_format.dumps(found) + "\n", [put for put, is_json in sinks if is_json])
-        _put("\n", as_text)
+        _write_texts(sinks, partial(generator.stream, text, length, sampling), text, length, seed, count)
     rate = length * count / (time.perf_counter() - started)
     print_lines(f"{path}: {length * count:,} tokens, {rate:,.0f} per second, seed {seed}", file=sys.stderr)
     return 0
 
 
+def _write_texts(
+    sinks: Sinks, stream: Callable[[Generator], Iterator[str]], prompt: str, length: int, seed: int, count: int
+) -> None:
+    """Write `count` texts, each piece by piece as it is generated, and as a line of JSON where that is asked for.
+
+    Args:
+        stream: generates the pieces of a text of `length` tokens with a generator of random numbers.
+    """
+    from tdt import Generator
+
+    random = Generator().manual_seed(seed)
+    as_text = [put for put, is_json in sinks if not is_json]
+    as_json = [put for put, is_json in sinks if is_json]
+    for number in range(count):
+        _put((BETWEEN if number else "") + prompt, as_text)
+        pieces = []
+        for piece in stream(random):
+            pieces.append(piece)
+            _put(piece, as_text)
+        found = {"prompt": prompt, "text": "".join(pieces), "tokens": length, "seed": seed, "number": number}
+        _put(json_format.dumps(found) + "\n", as_json)
+    _put("\n", as_text)
+
+
 @contextlib.contextmanager
-def _sinks(output: str | None, json: bool) -> Iterator[list[tuple[Put, bool]]]:
+def _sinks(output: str | None, json: bool) -> Iterator[Sinks]:
     """Where texts go, each with whether it takes JSON lines: a file, standard output, or both."""
     from tdt._files import replacing
 
-    sinks: list[tuple[Put, bool]] = []
+    sinks: Sinks = []
     if json or output in (None, "-"):
         sinks.append((_show, json))
     if output in (None, "-"):

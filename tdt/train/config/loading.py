@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Sequence
 from collections.abc import Sequence as Texts
 from dataclasses import replace
 from functools import partial
@@ -92,10 +93,7 @@ def _read(root: Mapping, file: str, errors: ConfigErrors) -> Draft:
     scheduler = _read_with(_read_scheduler, root, "scheduler", errors)
     callbacks = read_components(root.items.get("callbacks"), "callbacks", registry.callbacks, errors)
     if top is not None:
-        written = root.items.get("metrics")
-        named = [*metrics, *(written.items if isinstance(written, Mapping) else ())]  # valid or not
-        names = ["loss", *(terms if len(terms) > 1 else ()), *(name for name in named if name != "loss")]
-        check_training(top, root, names, scheduler, errors)
+        check_training(top, root, _score_names(root, terms, metrics), scheduler, errors)
     search = read_search(root, errors)
 
     def make() -> Config:
@@ -139,6 +137,13 @@ def _read(root: Mapping, file: str, errors: ConfigErrors) -> Draft:
         top.sweep if top else None,
         search,
     )
+
+
+def _score_names(root: Mapping, terms: Sequence[str], metrics: Iterable[str]) -> list[str]:
+    """Names of the scores that a run computes: the loss, its terms if it has several, and metrics, valid or not."""
+    written = root.items.get("metrics")
+    named = [*metrics, *(written.items if isinstance(written, Mapping) else ())]
+    return ["loss", *(terms if len(terms) > 1 else ()), *(name for name in named if name != "loss")]
 
 
 def _read_with(read: Any, root: Mapping, key: str, errors: ConfigErrors) -> Any:
