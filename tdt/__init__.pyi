@@ -140,7 +140,7 @@ def adjoint(input: Tensor) -> Tensor:  # tdt/_ops/shape/dimensions.py
     """The conjugate transpose of a matrix or of each matrix in a batch."""
 def alias_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/shape/view_copies.py
     """The elements of `input` in memory of their own."""
-def all(input: Tensor, dim: _Dims = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/reductions.py
+def all(input: Tensor, dim: _Dims = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/truth.py
     """Whether all elements over `dim` are non-zero: bool, but uint8 for uint8 input."""
 def allclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False) -> builtins.bool:  # tdt/_ops/elementwise/compare.py
     """Whether `isclose` is True for every pair of elements."""
@@ -156,7 +156,7 @@ def aminmax(input: Tensor, *, dim: builtins.int | None = None, keepdim: builtins
     """Smallest and largest element along `dim`, or of the whole tensor."""
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/rounding.py
     """The argument of each complex number, in radians in (-π, π]; of real numbers 0, or π below 0."""
-def any(input: Tensor, dim: _Dims = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/reductions.py
+def any(input: Tensor, dim: _Dims = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/truth.py
     """Whether at least one element over `dim` is non-zero: bool, but uint8 for uint8 input."""
 def arange(start: _Number | Tensor | None = None, end: _Number | Tensor | None = None, step: _Number | Tensor = 1, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False) -> Tensor:  # tdt/_core/ranges.py
     """The numbers start, start + step, … below `end` (above it for a negative step)."""
@@ -406,7 +406,7 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
     """1 - cos of the angle between the inputs where `target` is 1, max(0, cos - margin) where it is -1."""
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: builtins.int = 1, eps: builtins.float = 1e-08) -> Tensor:  # tdt/_ops/linalg/distance.py
     """Cosine of the angle between vectors along `dim`."""
-def count_nonzero(input: Tensor, dim: _Dims = None) -> Tensor:  # tdt/_ops/reduce/reductions.py
+def count_nonzero(input: Tensor, dim: _Dims = None) -> Tensor:  # tdt/_ops/reduce/truth.py
     """Number of non-zero elements over `dim`, an int64."""
 def cov(input: Tensor, *, correction: builtins.int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/statistics.py
     """Covariance matrix of variables (rows) over observations (columns)."""

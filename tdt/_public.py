@@ -119,6 +119,7 @@ from tdt._ops.reduce.search import *
 from tdt._ops.reduce.segments import *
 from tdt._ops.reduce.sort import *
 from tdt._ops.reduce.statistics import *
+from tdt._ops.reduce.truth import *
 from tdt._ops.reduce.unique import *
 from tdt._ops.reduce.variance import *
 from tdt._ops.shape.combine import *

@@ -353,7 +353,7 @@ class Tensor:
         """In-place version of `addr`."""
     def adjoint(self) -> Tensor:  # tdt/_ops/shape/dimensions.py
         """The conjugate transpose of a matrix or of each matrix in a batch."""
-    def all(self, dim: _Dims = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/reductions.py
+    def all(self, dim: _Dims = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/truth.py
         """Whether all elements over `dim` are non-zero: bool, but uint8 for uint8 input."""
     def allclose(self, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08, equal_nan: builtins.bool = False) -> builtins.bool:  # tdt/_ops/elementwise/compare.py
         """Whether `isclose` is True for every pair of elements."""
@@ -365,7 +365,7 @@ class Tensor:
         """Smallest and largest element along `dim`, or of the whole tensor."""
     def angle(self, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/rounding.py
         """The argument of each complex number, in radians in (-π, π]; of real numbers 0, or π below 0."""
-    def any(self, dim: _Dims = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/reductions.py
+    def any(self, dim: _Dims = None, keepdim: builtins.bool = False, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/truth.py
         """Whether at least one element over `dim` is non-zero: bool, but uint8 for uint8 input."""
     def apply_(self, callable: Callable[[Any], Any]) -> Tensor:  # tdt/_ops/shape/resize.py
         """Replace each element by the result of a Python function of it; slow."""
@@ -547,7 +547,7 @@ class Tensor:
         """The hyperbolic cosine of each element."""
     def cosh_(self) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
         """In-place version of `cosh`."""
-    def count_nonzero(self, dim: _Dims = None) -> Tensor:  # tdt/_ops/reduce/reductions.py
+    def count_nonzero(self, dim: _Dims = None) -> Tensor:  # tdt/_ops/reduce/truth.py
         """Number of non-zero elements over `dim`, an int64."""
     def cov(self, *, correction: builtins.int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/statistics.py
         """Covariance matrix of variables (rows) over observations (columns)."""

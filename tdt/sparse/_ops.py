@@ -16,7 +16,7 @@ from tdt._core.tensor import Tensor, wrap
 from tdt._ops.elementwise import arithmetic, powers
 from tdt._ops.index import pick
 from tdt._ops.linalg import norms
-from tdt._ops.reduce import reductions
+from tdt._ops.reduce import reductions, truth
 from tdt._ops.shape import dimensions, join, memory, split, views
 from tdt._ops.shape.join import cat
 from tdt._ops.shape.memory import clone
@@ -355,10 +355,10 @@ def _sum_front(x: Tensor, dim: Any = None, **attributes: Any) -> Tensor:
     return apply(_sum, (x,), {"dim": dims, **attributes}) if dims or not n else x
 
 
-@reductions._any.sparse_form
+@truth._any.sparse_form
 def _any(x: Tensor, **attributes: Any) -> Tensor:
     _whole_only("any", attributes)
-    return reductions._any(values_of(x))
+    return truth._any(values_of(x))
 
 
 @norms._vector_norm.sparse_form

@@ -15,7 +15,7 @@ from tdt._core.mode import check_values
 from tdt._core.tensor import Tensor
 from tdt._kernels import SWITCHES, always, chosen, gpu_kernel
 from tdt._ops.elementwise._front import tensor_argument
-from tdt._ops.index.scatter import all_in_range
+from tdt._ops.index._checks import all_in_range
 from tdt.autograd._dispatch import unary
 from tdt.autograd._op import op
 

@@ -24,8 +24,8 @@ from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._factors import wrapped
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.elementwise.fills import fitting
-from tdt._ops.index._checks import check_places, vector_index
-from tdt._ops.index.scatter import _scatter_reduce, all_in_range, at_least_1d, gather, prepared_number
+from tdt._ops.index._checks import all_in_range, check_places, vector_index
+from tdt._ops.index.scatter import _scatter_reduce, at_least_1d, gather, prepared_number
 from tdt._ops.shape.memory import in_format
 from tdt.autograd._dispatch import apply, converted
 from tdt.autograd._in_place_methods import by_op_of

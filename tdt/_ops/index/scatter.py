@@ -11,15 +11,14 @@ import numpy as np
 from tdt import _backend, _kernels
 from tdt._backend.scatter import accumulate, add_at, combine_at
 from tdt._backend.waiting import refuse_program, repeatable
-from tdt._core import dtype as _dtype
 from tdt._core.aliases import Number
 from tdt._core.dtype import ALL, NUMBERS, REAL, check_category
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor, wrap
 from tdt._core.writing import refuse_shared
-from tdt._ops._common import wrap_dim
 from tdt._ops.elementwise._front import refuse_out
 from tdt._ops.elementwise.fills import fitting
+from tdt._ops.index._checks import checked_dim, in_range
 from tdt.autograd._dispatch import apply
 from tdt.autograd._in_place_methods import by_one_of, by_op_of
 from tdt.autograd._node_names import by_number
@@ -44,29 +43,6 @@ MAX_CACHED = 1 << 14  # elements of an index whose grid is kept for the next cal
 def _count_along(xp: ModuleType, n: int, after: int) -> Any:
     """0 to n - 1 along a dimension with `after` dimensions behind it."""
     return xp.arange(n).reshape((n,) + (1,) * after)
-
-
-UNSIGNED = {np.dtype(f"i{size}"): np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
-
-
-def unsigned(index: Any) -> Any:
-    """The bits of integers read without sign."""
-    kind = UNSIGNED.get(index.dtype)
-    return index if kind is None else index.view(kind)
-
-
-def all_in_range(index: Any, n: int) -> bool:
-    """Whether all integers lie in [0, n): a negative one is a large one if its bits are read without sign."""
-    if index.size == 1:
-        return bool(0 <= index.item() < n)
-    bits = unsigned(index)
-    return bool((np.maximum.reduce(bits, None) if bits.__class__ is np.ndarray else bits.max()) < n)
-
-
-def in_range(index: Any, n: int, dim: int) -> None:
-    if index.size and isinstance(index, np.ndarray) and not all_in_range(index, n):
-        bad = index[(index < 0) | (index >= n)].flat[0]
-        raise RuntimeError(f"index {bad} is out of bounds for dimension {dim} with size {n}")
 
 
 _GATHERED = (_kernels.gpu_kernel("move_gpu:gather", _kernels.gpu_gathered),)
@@ -208,40 +184,6 @@ _scatter.fast_vjp("x")(lambda xp, g, index, dim: _scatter.forward(xp, g, index, 
 _scatter.fast_vjp("src")(_placed_at)
 
 
-def _index_checked(name: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None = None) -> int:
-    """`dim` from the front, after PyTorch's checks of index and source against x."""
-    d = wrap_dim(dim, x._a.ndim)
-    if src is None and index._a.shape == x._a.shape and index._a.dtype == np.int64:
-        return d
-    if index.numel() and index.dtype not in (_dtype.int64, _dtype.int32):
-        shown = name if name == "gather" else "scatter"
-        raise RuntimeError(f"{shown}(): Expected dtype int32/int64 for index")
-    if src is not None and src.dtype is not x.dtype:
-        raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
-    if not index.numel():
-        return d
-    if max(index.ndim, 1) != max(x.ndim, 1):
-        raise RuntimeError("Index tensor must have the same number of dimensions as self tensor" if src is not None else
-                           "Index tensor must have the same number of dimensions as input tensor")  # fmt: skip
-    if src is not None and max(src.ndim, 1) != max(index.ndim, 1):
-        raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
-    for k, n in enumerate(index._a.shape):
-        small = x._a.shape[k] if x.ndim and k != d else n
-        if n > small or (src is not None and src.ndim and n > src._a.shape[k]):
-            also = f" and to be no larger than src {list(src._a.shape)}" if src is not None else ""
-            who = "self" if src is not None or name != "gather" else "input"
-            if name == "gather":
-                raise RuntimeError(
-                    f"Size does not match at dimension {k} expected index {list(index.shape)} to be no larger than "
-                    f"self {list(x.shape)} apart from dimension {d}"
-                )
-            raise RuntimeError(
-                f"Expected index {list(index.shape)} to be no larger than {who} {list(x.shape)} apart from "
-                f"dimension {d}{also}"
-            )
-    return d
-
-
 @method()
 @calls_by_shape
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
@@ -259,10 +201,10 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
             [3]])
     """
     if out is None:
-        return apply(_gather, (input, index), {"dim": _index_checked("gather", input, dim, index)})
+        return apply(_gather, (input, index), {"dim": checked_dim("gather", input, dim, index)})
     refuse_out(out, input)
     refuse_shared(out, input, index)
-    return _gather.into(out, input, index, dim=_index_checked("gather", input, dim, index))
+    return _gather.into(out, input, index, dim=checked_dim("gather", input, dim, index))
 
 
 REDUCE = {"add": "sum", "multiply": "prod"}
@@ -273,7 +215,7 @@ def _scatter_operands(
 ) -> tuple[Op, tuple, dict[str, Any]]:
     """The op of `scatter`, its operands behind `x`, and its attributes."""
     src = value if src is None else src
-    d = _index_checked("scatter", x, dim, index, src if isinstance(src, Tensor) else None)
+    d = checked_dim("scatter", x, dim, index, src if isinstance(src, Tensor) else None)
     if reduce is None:
         return _scatter, (index, src), {"dim": d}
     if reduce not in REDUCE:
@@ -315,7 +257,7 @@ def scatter(
 
 def _add_operands(x: Tensor, dim: int, index: Tensor, src: Tensor) -> tuple[tuple, dict[str, Any]]:
     """The operands of `_scatter_add` behind `x`, and its attributes."""
-    return (index, src), {"dim": _index_checked("scatter_add", x, dim, index, src)}
+    return (index, src), {"dim": checked_dim("scatter_add", x, dim, index, src)}
 
 
 @method(in_place=by_op_of(_scatter_add, _add_operands))
@@ -566,7 +508,7 @@ def _reduce_operands(
     if reduce not in AT:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     check_category(f"scatter_reduce_{reduce}", ALLOWED.get(reduce, ALL), x.dtype)
-    d = _index_checked("scatter", x, dim, index, src)
+    d = checked_dim("scatter", x, dim, index, src)
     return (index, src), {"dim": d, "reduce": reduce, "include_self": include_self}
 
 

@@ -14,7 +14,7 @@ from tdt._core.sparse import SparseCOO
 from tdt._core.tensor import Tensor, wrap
 from tdt._kernels import chosen, float_lookup, gpu_kernel, gpu_lookup, gpu_table, kernel
 from tdt._ops.elementwise._front import tensor_argument
-from tdt._ops.index.scatter import all_in_range, unsigned
+from tdt._ops.index._checks import all_in_range, unsigned
 from tdt.autograd._inplace import check_writable
 from tdt.autograd._op import op
 from tdt.autograd._remembered import calls_by_shape
