@@ -85,7 +85,7 @@ class Batching:
             _set(before)
 
     def differentiate(self, source: Tensor, x: Tensor) -> None:
-        """Let `x`, a copy of `source` to differentiate by, stand for such a copy of the batch of `source`."""
+        """Make a copy of the batch of `source` the batch of `x`, a copy of `source` to differentiate by."""
         batch, outer = self.expanded(source), self.batching
         if x._edge is LEAF:
             leaf = batch.detach().requires_grad_()
@@ -135,13 +135,13 @@ class Batching:
             self.batching.constant(created)
 
     def add(self, tensor: Tensor, batch: Tensor | None, alone: bool = False) -> None:
-        """Let a tensor of the first entry stand for a batch. alone: not for other tensors of the same array."""
+        """Note the batch of which a tensor is the first entry. alone: not for other tensors of the same array."""
         known = self._tensors[id(tensor)] = Known(tensor, tensor._st.version, batch)
         if not alone:
             self._arrays.setdefault(id(tensor._a), known)
 
     def batch_of(self, tensor: Tensor) -> Tensor | None:
-        """The batch for which a tensor of the function stands; None if it is the same for all entries."""
+        """The batch of which a tensor of the function is the first entry; None if it is the same for all entries."""
         known = self._tensors.get(id(tensor)) or self._arrays.get(id(tensor._a))
         if known is None:
             self._search()

@@ -1,4 +1,4 @@
-"""How a recording is compared with the function that it stands for, before it is trusted."""
+"""How a recording is compared with its function before it takes the place of it."""
 
 from __future__ import annotations
 

@@ -313,7 +313,7 @@ def _problem(where: str, expected: str, value: Any) -> str:
 
 
 def _from_varargs(values: tuple, annotation: str) -> Any:
-    """The sequence that came as `f(a, b)`, or `f([a, b])`; where integers are expected, anything alone stands for itself."""
+    """The sequence that came as `f(a, b)`, or `f([a, b])`; where integers are expected, any single value as it is."""
     alone = len(values) == 1 and (isinstance(values[0], (tuple, list)) or KINDS.get(annotation) is INTS)
     return values[0] if alone else values
 

@@ -142,16 +142,9 @@ def new_empty(
 
 @method()
 def new_empty_strided(
-    self: Tensor,
-    size: Sequence[int],
-    stride: Sequence[int],
-    *,
-    dtype: Dtype | None = None,
-    layout: Layout | None = None,
-    device: Device = None,
-    requires_grad: bool = False,
-    pin_memory: bool = False,
-) -> Tensor:
+    self: Tensor, size: Sequence[int], stride: Sequence[int], *, dtype: Dtype | None = None, layout: Layout | None = None,
+    device: Device = None, requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
     """An uninitialized tensor of the given size and strides, by default with this tensor's dtype and device.
 
     Args:
@@ -163,10 +156,5 @@ def new_empty_strided(
     >>> tdt.zeros(1).new_empty_strided((2, 3), (1, 2)).stride()
     (1, 2)
     """
-    return empty_strided(
-        size,
-        stride,
-        dtype=dtype or self.dtype,
-        device=self.device if device is None else device,
-        requires_grad=requires_grad,
-    )
+    target = self.device if device is None else device
+    return empty_strided(size, stride, dtype=dtype or self.dtype, device=target, requires_grad=requires_grad)
