@@ -475,6 +475,8 @@ def contiguous_copy(x: Any) -> Any:
     """A copy of an array in the order of its indices; of large arrays that lie across in memory, by a kernel."""
     if x.__class__ is np.ndarray and x.dtype == BFLOAT16 and WATCH.trace is None:
         return contiguous_copy(x.view(WORD)).view(BFLOAT16)  # words, which NumPy copies sooner, too
+    if x.__class__ is np.ndarray and WATCH.trace is None and (columns := _copied_columns(x)) is not None:
+        return columns
     if (rows := copied_rows(x)) is not None:
         return rows
     if x.__class__ is np.ndarray and x.size >= LARGE_TURN and SWITCHES.kernels and x.dtype.char in SIMPLE:
@@ -488,6 +490,16 @@ def contiguous_copy(x: Any) -> Any:
             if (found := _contiguous_on_gpu(x)) is not None:
                 return found
     return x.copy() if WATCH.trace is None or x.__class__ is not np.ndarray else watched_copy(x)
+
+
+def _copied_columns(x: np.ndarray) -> np.ndarray | None:
+    """A contiguous copy of many rows of a few elements, which NumPy copies sooner column by column; None for other arrays."""
+    if x.ndim < 2 or not 1 < x.shape[-1] <= FEW_COLUMNS or x.shape[-2] < MANY_SHORT or x.flags.c_contiguous:
+        return None
+    out = np.empty(x.shape, x.dtype)
+    for k in range(x.shape[-1]):
+        out[..., k] = x[..., k]
+    return out
 
 
 def zeros_like(xp: Any, x: Any) -> Any:
@@ -581,6 +593,7 @@ _sort, _row_order = lazy("order_cpu:sort"), lazy("order_cpu:row_function")
 _argsort, _ranked = lazy("order_cpu:argsort"), lazy("order_cpu:ranked")
 _row_function, _prepared_fold = lazy("fold_cpu:row_function"), lazy("fold_cpu:prepared_fold")
 for_arrays, _join, _expand = lazy("_gufunc:for_arrays"), lazy("_join:join"), lazy("_views:expand")
+FEW_COLUMNS, MANY_SHORT = 4, 64  # elements of a row that is short, at most, and such rows, at least
 MOST_REPEATED = 1 << 28  # bytes of a copy of elements that share memory, more than they take
 _logsumexp_over = lazy("fold_cpu:logsumexp")
 _fold_over, _variance_over = lazy("fold_cpu:fold"), lazy("fold_cpu:variance")

@@ -35,6 +35,18 @@ def test_copies_of_any_strides_equal_numpys(letter: str):
     assert copied > 80
 
 
+@pytest.mark.parametrize("letter", "fdBhF?")
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5])
+def test_rows_of_a_few_elements_are_copied_in_order(letter: str, width: int):
+    x = np.random.default_rng(0).integers(0, 2 if letter == "?" else 100, (70, 90)).astype(letter)
+    windows = [np.lib.stride_tricks.sliding_window_view(x, width, axis) for axis in (0, 1)]
+    for source in (*windows, windows[1][::-2, 1:], x[:, :width], x[:width].T, x[::-1, 5 : 5 + width],
+                   np.broadcast_to(x[:, :1], (70, width)), windows[0].transpose(1, 0, 2)):  # fmt: skip
+        found = _kernels.contiguous_copy(source)
+        assert found.flags.c_contiguous and found.flags.owndata
+        np.testing.assert_array_equal(found, source)
+
+
 # Shapes and orders of dimensions: matrices alone, in stacks, in dimensions apart; blocks with and without a rest; long ones.
 TURNED = [
     ((300, 200), (1, 0)), ((17, 19), (1, 0)), ((16, 16), (1, 0)), ((8, 3000), (1, 0)), ((3000, 9), (1, 0)),

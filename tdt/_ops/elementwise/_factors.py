@@ -71,6 +71,7 @@ def refuse_zero(x: Any, y: Any) -> bool:
     dtype: Any = getattr(x, "dtype", getattr(y, "dtype", None))
     if dtype.kind not in "iub":
         return False
+    zero: Any
     if y.__class__ is np.ndarray:
         zero = np.count_nonzero(y) < y.size
     else:

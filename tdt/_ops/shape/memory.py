@@ -326,7 +326,7 @@ def _fits(number: Any, dtype: Any) -> bool:
     kind = number.__class__
     if dtype in FLOATS:
         return kind in (float, int) and -LARGE < number < LARGE
-    return 0 <= number < 128 if kind is int and dtype.kind in "iu" else kind is bool and dtype.kind == "b"
+    return 0 <= number < 128 if kind is int and dtype.kind in "iub" else kind is bool and dtype.kind == "b"
 
 
 @method()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from types import ModuleType
 from typing import Any
 
@@ -24,10 +25,17 @@ def _unfold(xp: ModuleType, x: Any, *, dim: int, size: int, step: int) -> Any:
     if not x.ndim:
         x = x.reshape(1)[:size]
         return _backend.as_strided(x, (size,), x.strides)
-    count, step = (x.shape[dim] - size) // step + 1, min(step, LONGEST // max(1, x.strides[dim]))
-    shape = (*x.shape[:dim], count, *x.shape[dim + 1 :], size)
-    strides = (*x.strides[:dim], x.strides[dim] * step, *x.strides[dim + 1 :], x.strides[dim])
-    return _backend.as_strided(x, shape, strides)
+    return _backend.as_strided(x, *_layout(x.shape, x.strides, dim, size, step))
+
+
+@functools.lru_cache(1000)
+def _layout(
+    shape: tuple[int, ...], strides: tuple[int, ...], dim: int, size: int, step: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape and strides of the windows of an array with these."""
+    count, step = (shape[dim] - size) // step + 1, min(step, LONGEST // max(1, strides[dim]))
+    windows = *shape[:dim], count, *shape[dim + 1 :], size
+    return windows, (*strides[:dim], strides[dim] * step, *strides[dim + 1 :], strides[dim])
 
 
 @_unfold.vjp("x")
@@ -50,8 +58,9 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     tensor([[0, 1, 2],
             [2, 3, 4]])
     """
-    d = wrap_dim(dimension, input.ndim)
-    length = input.shape[d] if input.ndim else 1
+    shape = input._a.shape
+    d = wrap_dim(dimension, len(shape))
+    length = shape[d] if shape else 1
     if size < 0:
         raise RuntimeError(f"size is {size} but must be >= 0")
     if size > length:
@@ -60,11 +69,7 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
         raise RuntimeError(f"step is {step} but must be > 0")
     if step >= 2**63:
         raise ValueError("Overflow when unpacking long long")
-    windows = d, size, step
-    return view_of(_unfold, input, dict(zip(WINDOWS, windows, strict=True)), _windows, windows)
-
-
-WINDOWS = "dim", "size", "step"
+    return view_of(_unfold, input, {"dim": d, "size": size, "step": step}, _windows, (d, size, step))
 
 
 def _windows(x: Any, windows: tuple[int, int, int]) -> Any:
