@@ -83,10 +83,11 @@ def _choice_of(dtype: Any) -> Any:
 
 def fill(a: Any, number: Any) -> None:
     """a[...] = number, of an array of the CPU; many elements by vectors, which NumPy does not use for those of several bytes."""
-    if a.dtype == np.float16 and number.__class__ is float:
-        number = np.float32(number)  # rounded twice, as arrays of float64 are
-    if a.itemsize == 2 and a.dtype == BFLOAT16:  # an array of an added type is filled one by one
-        a, number = a.view(np.uint16), np.array(number, BFLOAT16).view(np.uint16)
+    if a.itemsize == 2:
+        if a.dtype == np.float16 and number.__class__ is float:
+            number = np.float32(number)  # rounded twice, as arrays of float64 are
+        elif a.dtype == BFLOAT16:  # an array of an added type is filled one by one
+            a, number = a.view(np.uint16), np.array(number, BFLOAT16).view(np.uint16)
     if a.size >= MANY and a.itemsize in (4, 8) and a.dtype.kind in "fiu" and a.flags.c_contiguous and SWITCHES.kernels:
         kind = "f" if a.itemsize == 4 else "d"  # whose bits are copied
         if function := _filler(kind):
