@@ -1052,7 +1052,7 @@ def pow(input: Tensor | _Number, exponent: Tensor | _Number, *, out: Tensor | No
 def prelu(input: Tensor, weight: Tensor) -> Tensor:  # tdt/_ops/elementwise/piecewise.py
     """Parametric rectified linear unit: x where x > 0, else weight · x, with learned weights."""
 preserve_format: _memory_format
-def prod(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/reductions.py
+def prod(input: Tensor, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/product.py
     """Product of the elements over `dim`; of integers and bools an int64."""
 def promote_types(type1: _dtype, type2: _dtype) -> _dtype:  # tdt/_core/dtype.py
     """The smallest dtype to which both can be converted."""

@@ -114,6 +114,7 @@ from tdt._ops.reduce.counting import *
 from tdt._ops.reduce.cumulative import *
 from tdt._ops.reduce.extremes import *
 from tdt._ops.reduce.order import *
+from tdt._ops.reduce.product import *
 from tdt._ops.reduce.reductions import *
 from tdt._ops.reduce.search import *
 from tdt._ops.reduce.segments import *

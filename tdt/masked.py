@@ -22,7 +22,7 @@ from tdt._ops.elementwise.binary_math import logaddexp as whole_logaddexp
 from tdt._ops.elementwise.select import where
 from tdt._ops.nn import functional
 from tdt._ops.nn import softmax as normal
-from tdt._ops.reduce import cumulative, extremes, order
+from tdt._ops.reduce import cumulative, extremes, order, product
 from tdt._ops.reduce import reductions as reduce
 from tdt.linalg import vector_norm
 
@@ -140,7 +140,7 @@ def prod(
     """
     left = _left("prod", input, mask).to(_sum_type(input, dtype))
     for d in reversed(_all_dims(dim, input.ndim)):
-        left = reduce.prod(left, d, keepdim)
+        left = product.prod(left, d, keepdim)
     return left
 
 

@@ -1172,7 +1172,7 @@ class Tensor:
         """In-place version of `pow`."""
     def prelu(self, weight: Tensor) -> Tensor:  # tdt/_ops/elementwise/piecewise.py
         """Parametric rectified linear unit: x where x > 0, else weight · x, with learned weights."""
-    def prod(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/reductions.py
+    def prod(self, dim: builtins.int | None = None, keepdim: builtins.bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/product.py
         """Product of the elements over `dim`; of integers and bools an int64."""
     def put(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:  # tdt/_ops/index/pick.py
         """A copy of `input` with the elements of the flattened tensor at `index` set to those of `source`, or increased by them."""

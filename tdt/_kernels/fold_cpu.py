@@ -40,6 +40,7 @@ from tdt._kernels._row_fold import (
 from tdt._kernels._spaced_fold import lies_as, spaced_rows
 from tdt._kernels._syntax import FLOATS
 from tdt._kernels._threads import THREADS
+from tdt._kernels.complex_fold_cpu import prepared_product
 
 UNITS = 1 << 13  # elements that a block of the pool's work has at least
 LINES = 128  # rows of a part of (A, n, B), at least
@@ -274,6 +275,8 @@ def prepared_fold(
     code. Arguments as of `at_once`."""
     if math.prod(shape) >= THREADS.rows:
         start()
+    if dtype.kind == "c":
+        return prepared_product(dtype, shape, axis, keepdims) if name == "prod" else None
     found = at_once(name, dtype, len(shape), axis, keepdims, final)
     run = found.for_shape(shape, dtype) if found is not None and found.takes(shape) else None
     if run is not None or not math.prod(shape):

@@ -472,7 +472,7 @@ def _at_least_1d(x: Tensor) -> Tensor:
 
 def _prod_grads_by_table(g: Tensor, start: Tensor, index: Tensor, src: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """What `prod` says for a table with a row of factors for each place of the result, filled up with ones."""
-    from tdt._ops.reduce.reductions import _prod
+    from tdt._ops.reduce.product import _prod
     from tdt._ops.shape.join import cat
 
     last = start.ndim - 1

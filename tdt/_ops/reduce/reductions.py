@@ -1,4 +1,4 @@
-"""Reductions over dimensions: sums, means, products. Others are in extremes.py, truth.py (all, any) and variance.py."""
+"""Reductions over dimensions: sums, means. Others are in extremes.py, product.py, truth.py (all, any) and variance.py."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tdt._core.methods import method
 from tdt._core.tensor import Tensor
 from tdt._kernels import LOWER, narrow, widen
 from tdt._kernels.programs_gpu import depending
-from tdt._ops._common import Dims, count, expanded, keep, keepdim_shape, store_into, wrap_dim, wrap_dims
+from tdt._ops._common import Dims, count, expanded, keep, keepdim_shape, store_into, wrap_dims
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt.autograd._fast_path import FastPath, takes
 from tdt.autograd._node_names import by_dim
 from tdt.autograd._op import Op, finish, op
 
-__all__ = ["hash_tensor", "logsumexp", "mean", "nanmean", "nansum", "prod", "sum"]
+__all__ = ["hash_tensor", "logsumexp", "mean", "nanmean", "nansum", "sum"]
 
 AllDims = tuple[int, ...] | None
 
@@ -86,20 +86,16 @@ def sum_name(dtype: Any, fold: str = "sum") -> str:
     return {"f": fold, "i": fold, "u": f"{fold}_unsigned", "b": f"{fold}_unsigned"}.get(dtype.kind, "")
 
 
-def _product_name(dtype: Any) -> str:
-    return sum_name(dtype, "prod")
-
-
 def float_fold(name: str) -> Callable[[Any], str]:
     """The fold `name` for floating-point types alone."""
     return lambda dtype: name if dtype.kind == "f" else ""
 
 
-def _sum_type(dtype: Any) -> Any:
+def sum_type(dtype: Any) -> Any:
     return np.int64 if dtype.kind in "iub" else None
 
 
-def _accumulation_dtype(x: Any, dtype: Any) -> Any:
+def accumulation_dtype(x: Any, dtype: Any) -> Any:
     """The dtype to accumulate in: `dtype` if given, else int64 for integers and bools."""
     return dtype.np if dtype is not None else "int64" if x.dtype.kind in "biu" else None
 
@@ -111,10 +107,10 @@ def _sum(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False, 
         if dtype is None and (fast := _kernels.folded("sum", x, dim, keepdim)) is not None:
             return fast
         return narrow(_sum.forward(xp, *widen([x]), dim=dim, keepdim=keepdim, dtype=dtype), x.dtype)
-    return _kernels.total(x, dim, _accumulation_dtype(x, dtype), keepdim)
+    return _kernels.total(x, dim, accumulation_dtype(x, dtype), keepdim)
 
 
-def _integral(dtype: Any) -> Any:
+def integral(dtype: Any) -> Any:
     """`dtype` if it is integral (or bool), where the accumulation would otherwise be in int64; else None."""
     return dtype if dtype is not None and dtype.category < FLOAT else None
 
@@ -136,7 +132,7 @@ def _(g: Tensor, x_shape: tuple[int, ...], dim: AllDims, keepdim: bool) -> Tenso
 
 
 _sum.fast_vjp("x")(gives_views(spread))
-_short_sum = fold_path(_sum, sum_name, _sum_type, by_shape=True)
+_short_sum = fold_path(_sum, sum_name, sum_type, by_shape=True)
 
 
 @method()
@@ -158,13 +154,13 @@ def sum(
     if dtype is None and isinstance(out, Tensor):
         dtype = out.dtype
     x = tensor_argument("sum", input) if dtype is None else input.to(dtype)
-    return finish(_sum, out, x, dim=wrap_dims(dim, x._a.ndim), keepdim=keepdim, dtype=_integral(dtype))
+    return finish(_sum, out, x, dim=wrap_dims(dim, x._a.ndim), keepdim=keepdim, dtype=integral(dtype))
 
 
 @op(packed=True, dtypes=REAL)
 def _nansum(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False, dtype: Any = None) -> Any:
     if x.dtype.kind != "f":
-        return _kernels.total(x, dim, _accumulation_dtype(x, dtype), keepdim)
+        return _kernels.total(x, dim, accumulation_dtype(x, dtype), keepdim)
     fast = _kernels.folded("nansum", x, dim, keepdim)
     return _backend.total(xp.where(xp.isnan(x), x.dtype.type(0), x), dim, None, keepdim) if fast is None else fast
 
@@ -203,7 +199,7 @@ def nansum(
     if input.is_complex():
         raise RuntimeError("nansum does not support complex inputs")
     x = input if dtype is None else input.to(dtype)
-    return finish(_nansum, out, x, dim=wrap_dims(dim, x._a.ndim), keepdim=keepdim, dtype=_integral(dtype))
+    return finish(_nansum, out, x, dim=wrap_dims(dim, x._a.ndim), keepdim=keepdim, dtype=integral(dtype))
 
 
 def _float_only(name: str, x: Tensor) -> None:
@@ -310,88 +306,6 @@ def nanmean(
         result = nansum(input, dim, keepdim, dtype=dtype) / input.isnan().logical_not().sum(dim, keepdim)
         return result if out is None else store_into(out, result)
     return finish(_nanmean, out, input, dim=wrap_dims(dim, input._a.ndim), keepdim=keepdim)
-
-
-@op(packed=True, node=by_dim("Prod"), autocast="float32")
-@repeatable
-def _prod(xp: ModuleType, x: Any, *, dim: AllDims = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    if dtype is None:
-        fast = _kernels.folded(_product_name(x.dtype) or "prod", x, dim, keepdim, _sum_type(x.dtype))
-        if fast is not None:
-            return fast
-    if x.dtype.kind == "c" and xp is np and dtype is None:
-        return _backend.complex_product(x, dim, keepdim)
-    refuse_program()
-    return x.prod(dim, _accumulation_dtype(x, dtype), None, keepdim)
-
-
-_short_prod = fold_path(_prod, _product_name, _sum_type)
-
-
-@_prod.vjp("x")
-def _(g: Tensor, x: Tensor, dim: AllDims, keepdim: bool) -> Tensor:
-    """Each element's gradient is the product of all others: of those before and those after it, so that zeros are no problem."""
-    if not x.ndim or not x.numel():
-        return g if not x.ndim else x * keep(g, dim, x.shape, keepdim)
-    ends = tuple(range(-len(dim or ()), 0))
-    flat = x.reshape(-1) if dim is None else x.movedim(dim, ends).flatten(ends[0])
-    ones = flat.new_ones((*flat.shape[:-1], 1))
-    from tdt._ops.shape.join import cat
-
-    before = cat([ones, flat[..., :-1]], -1).cumprod(-1)
-    after = cat([flat[..., 1:], ones], -1).flip(-1).cumprod(-1).flip(-1)
-    others = before * after
-    others = (
-        others.reshape(x.shape) if dim is None else others.unflatten(-1, [x.shape[d] for d in dim]).movedim(ends, dim)
-    )
-    return keep(g, dim, x.shape, keepdim) * others.conj()
-
-
-@_prod.fast_vjp("x")
-def _(xp: ModuleType, g: Any, x: Any, out: Any, dim: AllDims, keepdim: bool) -> Any:
-    g, product = keep(g, dim, x.shape, keepdim), keep(out, dim, x.shape, keepdim)
-    if (x != 0).all():
-        return g * (product / x).conj()
-    if dim is not None and len(dim) == 1:
-        rows = xp.moveaxis(x, dim[0], -1)
-    else:
-        assert dim is None or len(dim) == x.ndim
-        rows = x.reshape(-1)
-    ones = xp.ones((*rows.shape[:-1], 1), x.dtype)
-    before = xp.concatenate([ones, rows[..., :-1]], -1)
-    after = xp.flip(xp.concatenate([rows[..., 1:], ones], -1), -1)
-    before, after = (_backend.scan(xp, xp.multiply, v, v.ndim - 1) for v in (before, after))
-    others = before * xp.flip(after, -1)
-    others = others.reshape(x.shape) if rows.ndim != x.ndim or dim is None else xp.moveaxis(others, -1, dim[0])
-    return g * others.conj()
-
-
-@method()
-@takes(lambda dim=None, keepdim=False: None if dim.__class__ is tuple else (_short_prod, dim, keepdim))
-def prod(
-    input: Tensor,
-    dim: int | None = None,
-    keepdim: bool = False,
-    *,
-    dtype: Dtype | None = None,
-    out: Tensor | None = None,
-) -> Tensor:
-    """Product of the elements over `dim`; of integers and bools an int64.
-
-    Args:
-        dim: one dimension; None for all.
-        dtype: dtype that the elements are converted to before they are multiplied.
-    Shape: input (*); result input's shape without `dim` (of size 1 with keepdim=True).
-
-    >>> import tdt
-    >>> tdt.prod(tdt.tensor([2, 3, 4]))
-    tensor(24)
-    """
-    if dtype is None and isinstance(out, Tensor):
-        dtype = out.dtype
-    x = tensor_argument("prod", input) if dtype is None else input.to(dtype)
-    dim = None if dim is None else wrap_dim(dim, x.ndim)
-    return finish(_prod, out, x, dim=wrap_dims(dim, x.ndim), keepdim=keepdim, dtype=_integral(dtype))
 
 
 @op(dtypes=FLOATING_AND_COMPLEX, to_float=True, packed=True)
