@@ -262,18 +262,26 @@ def total_of(function: Any, *arrays: Any, **attributes: Any) -> Any:
     return run and run(*arrays, *[np.array(value, FLOAT32) for value in attributes.values()])
 
 
+def rounded(number: Any, dtype: Any) -> Any:
+    """A number as elements of half precision hold it, by way of float32; all else, and for other types, as it is."""
+    if dtype not in LOWER or not isinstance(number, (int, float)) or number.__class__ is bool:
+        return number
+    return float(dtype.type(np.float32(number)))
+
+
 def rounding_numbers(function: Any) -> Callable:
-    """`function`, made by `from_formula`, of numbers that are rounded to the arrays' type."""
+    """`function`, made by `from_formula`, of numbers that are rounded to the arrays' type where that is half precision."""
 
+    def both(args: Sequence[Any], named: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+        dtype = next(a.dtype for a in args if hasattr(a, "dtype"))
+        return tuple([rounded(a, dtype) for a in args]), {name: rounded(value, dtype) for name, value in named.items()}
+
+    @functools.wraps(function)
     def call(xp: Any, *args: Any, **named: Any) -> Any:
-        kind = next(a for a in args if hasattr(a, "dtype")).dtype.type
+        args, named = both(args, named)
+        return function(xp, *args, **named)
 
-        def rounded(value: Any) -> Any:
-            return float(kind(value)) if value.__class__ is float or value.__class__ is int else value
-
-        return function(xp, *map(rounded, args), **{name: rounded(value) for name, value in named.items()})
-
-    call.ufunc_for, call.formula = function.ufunc_for, function.formula  # type: ignore[attr-defined]
+    call.ufunc_for = lambda operands, named: function.ufunc_for(*both(operands, named))  # type: ignore[attr-defined]
     return call
 
 

@@ -16,7 +16,7 @@ from tdt._core.mode import state
 from tdt._core.tensor import Tensor
 from tdt._core.wrapping import wraps
 from tdt._core.writing import store
-from tdt._kernels import EXPAND, LOWER, astype
+from tdt._kernels import EXPAND
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -29,13 +29,6 @@ R = TypeVar("R", covariant=True)
 def conj(value: Any) -> Any:
     """The complex conjugate of a tensor or a Python number; a real one is returned unchanged."""
     return value.conj() if isinstance(value, Tensor) else value.conjugate()
-
-
-def rounded(number: Any, dtype: Any) -> Any:
-    """A number as elements of half precision hold it, so that gradients compare with the same; others and None as they are."""
-    if not number or dtype not in LOWER or isinstance(number, complex):
-        return number
-    return astype(np.asarray(number, np.float64), dtype).item()
 
 
 @functools.cache

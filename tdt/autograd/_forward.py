@@ -10,7 +10,7 @@ from tdt import _backend
 from tdt._backend.waiting import refuse_program
 from tdt._core.broadcasting import check_broadcast
 from tdt._core.sparse import SparseCOO
-from tdt._kernels import chosen, chosen_for, chosen_on_gpu, narrow, widen
+from tdt._kernels import chosen, chosen_for, chosen_on_gpu, narrow, rounded, widen
 from tdt.autograd._on_gpu import compute as on_gpu
 from tdt.autograd._on_gpu import in_layout
 from tdt.autograd._plan import Plan, wrap_scalars
@@ -65,6 +65,8 @@ def run_forward(op: Op, xp: Any, arrays: list, attributes: dict, low: Any, targe
 def _compute_wide(op: Op, xp: Any, arrays: list, attributes: dict, low: Any) -> Any:
     """The forward of half-precision arrays that were converted to float32; its results but `aux` are rounded to `low`."""
     refuse_program()
+    if op.rounds_numbers:
+        arrays = [rounded(a, low) for a in arrays]
     kernel = chosen(op.kernels, xp, *arrays, **attributes) if op.kernels else None
     results = kernel(*arrays, **attributes) if kernel else op.forward(xp, *arrays, **attributes)
     if not op.aux:

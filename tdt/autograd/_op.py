@@ -102,7 +102,7 @@ class Traits:
     )
     # arrays with True, CuPy's too with "everywhere"
     rounds_numbers: bool = (
-        False  # `lower` takes numbers rounded to half precision, as PyTorch's sums and comparisons do
+        False  # the forward takes numbers rounded to half precision, as PyTorch's sums and comparisons do
     )
     # Operands that half precision takes in float32 where they are 0-d and of another type, as PyTorch does: forward the second,
     # and in gradients all of these.
@@ -158,6 +158,8 @@ class Op(Traits):
             self.ufuncs = {}
             _kernels.UFUNCS.append(self.ufuncs)
             self.forward, self.direct = _kernels.from_formula(self.name, forward, self.fixed, self.attributes)
+            if self.rounds_numbers:
+                self.forward = _kernels.rounding_numbers(self.forward)
             self.writes_out = True
         if self.lower is not None:
             self.lower = _kernels.from_formula(f"{self.name}_lower", self.lower, self.fixed, self.attributes)[0]

@@ -29,9 +29,9 @@ IN_PLACE_OF_BOOLS = {"Mul": "And", "Max": "Or", "Min": "And", "Add": "Or"}
 
 def formula_of(op: Op) -> Callable[..., Any] | None:
     """The form of an elementwise op that states a formula, which is called with ONNX's functions as NumPy's."""
-    formula = getattr(op.forward, "__wrapped__", None)
-    if not op.formula or formula is None:
+    if not op.formula:
         return None
+    formula, _, _ = op.forward.formula
 
     def write(graph: Graph, *operands: Any, **attributes: Any) -> Any:
         return formula(Formulas(graph), *operands, **attributes)

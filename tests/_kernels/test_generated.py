@@ -40,7 +40,7 @@ SETTINGS = {
     "sigmoid": {}, "tanh": {}, "silu": {}, "leaky_relu": {"slope": -0.3},
     "elu": {"alpha": 1.7, "scale": 1.1, "input_scale": 0.6}, "softplus": {"beta": 2.0, "threshold": 4.0}, "mish": {},
     "log_sigmoid": {}, "hardtanh": {"low": -0.5, "high": 2.0}, "hardsigmoid": {}, "hardswish": {}, "relu": {},
-    "gelu": {"approximate": "none"}, "hardshrink": {"width": 0.5}, "softshrink": {"width": 0.5},
+    "gelu": {"approximate": "none"}, "hardshrink": {"width": 0.5}, "softshrink": {"shift": 0.5, "width": 0.5},
     "threshold": {"threshold": 0.1, "value": 20.0}, "exp": {}, "rsqrt": {}, "erf": {}, "sign": {}, "frac": {},
     "where": {}, "clamp": {}, "addcmul": {"value": -0.7}, "addcdiv": {"value": 0.7}, "lerp": {}, "maximum": {}, "minimum": {},
     "fmax": {}, "fmin": {}, "pow": {}, "hypot": {}, "sin": {}, "tan": {}, "asin": {}, "atan": {}, "sinh": {}, "asinh": {},

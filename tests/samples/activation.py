@@ -49,7 +49,10 @@ samples("hardsigmoid", lambda a: np.clip(a / 6 + 0.5, 0, 1), call(3 * FAR), elem
 samples("hardswish", lambda a: a * np.clip(a / 6 + 0.5, 0, 1), call(3 * FAR), elementwise=True)
 samples("hardshrink", lambda a, width: a * (abs(a) > width), call(FAR, width=0.5), elementwise=True)
 samples(
-    "softshrink", lambda a, width: np.sign(a) * np.maximum(abs(a) - width, 0), call(FAR, width=0.5), elementwise=True
+    "softshrink",
+    lambda a, shift, width: np.sign(a) * np.maximum(abs(a) - shift, 0),
+    call(FAR, shift=0.5, width=0.5),
+    elementwise=True,
 )
 samples(
     "threshold",

@@ -205,12 +205,12 @@ _floor_divide.vjp("y")(absent)
 DIVISIONS = {None: _div, "floor": _div_floor, "trunc": _div_trunc}
 
 
-@op(dtypes=REAL_NUMBERS, node=by_number("Remainder", 1), formula=True)
+@op(dtypes=REAL_NUMBERS, node=by_number("Remainder", 1), rounds_numbers=True, formula=True)
 def _remainder(xp: ModuleType, x: Any, y: Any) -> Any:
     return _remainder_of_integers(xp, x, y) if refuse_zero(x, y) else xp.remainder(x, y)
 
 
-@op(dtypes=REAL_NUMBERS, node=by_number("Fmod", 1), formula=True)
+@op(dtypes=REAL_NUMBERS, node=by_number("Fmod", 1), rounds_numbers=True, formula=True)
 def _fmod(xp: ModuleType, x: Any, y: Any) -> Any:
     return _fmod_of_integers(xp, x, y) if refuse_zero(x, y) else xp.fmod(x, y)
 

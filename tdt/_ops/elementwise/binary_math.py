@@ -154,6 +154,7 @@ def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Te
 @binary_op(
     lambda xp, x, y: _xlogy(xp, x, y),
     formula=True,
+    rounds_numbers=True,
     vjp={"x": lambda g, x, y: (g * _log(y)).masked_fill((x == 0) & (y <= 0), 0), "y": lambda g, x, y: g * x / y},
     fast_vjp={
         "x": lambda xp, g, x, y: xp.where((x == 0) & (y <= 0), g.dtype.type(0), g * xp.log(in_dtype_of(g, y))),

@@ -12,7 +12,7 @@ from tdt._core.dtype import FLOAT, FLOATING, REAL_NUMBERS, SCALAR_NAMES, finfo, 
 from tdt._core.from_data import held
 from tdt._core.methods import method
 from tdt._core.tensor import Tensor
-from tdt._ops._common import rounded
+from tdt._kernels import rounded
 from tdt._ops.elementwise._activations import factor, run
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._random import Generator, generator_for
@@ -136,9 +136,10 @@ def _hardshrink(xp, x, *, width):
 
 
 @op(dtypes=FLOATING, formula=True)
-def _softshrink(xp, x, *, width):
+def _softshrink(xp, x, *, shift, width):
+    """width: `shift` as elements hold it, which the gradient compares with."""
     kind = x.dtype.type
-    return x - xp.minimum(xp.maximum(x, kind(-width)), kind(width))
+    return x - xp.minimum(xp.maximum(x, kind(-shift)), kind(shift))
 
 
 for _shrink in (_hardshrink, _softshrink):
@@ -380,7 +381,7 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
         limit = f"{most:g}"
         raise RuntimeError(f"lambda must be in range [0, {limit}] for input dtype {SCALAR_NAMES[input.dtype]}, but found "
                            f"{lambd:g}")  # fmt: skip
-    return finish(_softshrink, out, input, width=lambd)
+    return finish(_softshrink, out, input, shift=lambd, width=rounded(lambd, input._a.dtype))
 
 
 @calls_one_op

@@ -35,7 +35,7 @@ def _pow_name(node: Any) -> str:
     return f"PowBackward{2 if numbers & 1 else 0 if numbers >> 1 & 1 else 1}"
 
 
-@op(check=_refuse_pow_of_bools, node=_pow_name)
+@op(check=_refuse_pow_of_bools, rounds_numbers=True, node=_pow_name)
 def _pow(xp: ModuleType, x: Any, y: Any, *, out: Any = None) -> Any:
     if x.__class__ is not y.__class__ and y.__class__ in POWERS:
         short = POWERS[y.__class__].get(y)

@@ -16,9 +16,9 @@ from tdt._core.from_data import LARGE, check_bits, held
 from tdt._core.methods import function_alias, method
 from tdt._core.old_arguments import accepts_old_order
 from tdt._core.tensor import Tensor
-from tdt._kernels import LOWER
+from tdt._kernels import LOWER, rounded
 from tdt._kernels.expression import as_number
-from tdt._ops._common import C_NAMES, Number, conj, rounded
+from tdt._ops._common import C_NAMES, Number, conj
 from tdt._ops.elementwise._front import check_operands, refuse_out
 from tdt._ops.elementwise.fills import fitting
 from tdt._ops.index.nonzero import nonzero
