@@ -266,7 +266,7 @@ def bernoulli(input: Tensor, p: builtins.float | None = None, *, generator: Gene
 bfloat16: _dtype
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:  # tdt/_ops/nn/linear.py
     """input1ᵀ · weight[o] · input2 + bias[o] for each output feature o."""
-def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: builtins.int = 1) -> Tensor:  # tdt/_ops/nn/loss/native.py
+def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: builtins.int = 0) -> Tensor:  # tdt/_ops/nn/loss/native.py
     """Binary cross-entropy of sigmoid(input), as `nn.functional.binary_cross_entropy_with_logits`."""
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: builtins.int = 0) -> Tensor:  # tdt/_ops/reduce/counting.py
     """Number of occurrences of each integer 0, 1, … in a vector, or the sum of the weights of its occurrences."""
@@ -402,7 +402,7 @@ def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/ele
     """The hyperbolic cosine of each element."""
 def cosh_(input: Tensor) -> Tensor:  # tdt/_ops/elementwise/trigonometry.py
     """In-place version of `cosh`."""
-def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: builtins.float = 0.0, reduction: builtins.int = 1) -> Tensor:  # tdt/_ops/nn/loss/native.py
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: builtins.float = 0.0, reduction: builtins.int = 0) -> Tensor:  # tdt/_ops/nn/loss/native.py
     """1 - cos of the angle between the inputs where `target` is 1, max(0, cos - margin) where it is -1."""
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: builtins.int = 1, eps: builtins.float = 1e-08) -> Tensor:  # tdt/_ops/linalg/distance.py
     """Cosine of the angle between vectors along `dim`."""
@@ -412,7 +412,7 @@ def cov(input: Tensor, *, correction: builtins.int = 1, fweights: Tensor | None 
     """Covariance matrix of variables (rows) over observations (columns)."""
 def cross(input: Tensor, other: Tensor, dim: builtins.int | None = None, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/linalg/cross.py
     """Cross product of vectors of 3 elements along `dim`."""
-def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: _Lengths, target_lengths: _Lengths, blank: builtins.int = 0, reduction: builtins.int = 1, zero_infinity: builtins.bool = False) -> Tensor:  # tdt/_ops/nn/loss/native.py
+def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: _Lengths, target_lengths: _Lengths, blank: builtins.int = 0, reduction: builtins.int = 0, zero_infinity: builtins.bool = False) -> Tensor:  # tdt/_ops/nn/loss/native.py
     """Connectionist temporal classification loss, as `nn.functional.ctc_loss`."""
 def cummax(input: Tensor, dim: builtins.int, *, out: tuple[Tensor, Tensor] | None = None) -> _cummax_result:  # tdt/_ops/reduce/cumulative.py
     """Largest element up to each position along `dim`, and its index, of equal elements the last; nan persists."""
@@ -651,7 +651,7 @@ def hash_tensor(input: Tensor, dim: _Dims = (), *, keepdim: builtins.bool = Fals
     """Hash over `dim`: the exclusive or of the bits of the elements, as uint64."""
 def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/elementwise/binary_math.py
     """The Heaviside step function: 0 where input < 0, 1 where input > 0, `values` where it is 0."""
-def hinge_embedding_loss(input: Tensor, target: Tensor, margin: builtins.float = 1.0, reduction: builtins.int = 1) -> Tensor:  # tdt/_ops/nn/loss/native.py
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: builtins.float = 1.0, reduction: builtins.int = 0) -> Tensor:  # tdt/_ops/nn/loss/native.py
     """`input` where `target` is 1, max(0, margin - input) where it is -1."""
 def histc(input: Tensor, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/reduce/counting.py
     """Histogram of all elements with `bins` bins of equal width between min and max; elements outside are not counted."""
@@ -765,7 +765,7 @@ def istft(input: Tensor, n_fft: builtins.int, hop_length: builtins.int | None = 
     """Signal whose `stft` with the same arguments is closest to `input` in the least-squares sense."""
 def kaiser_window(window_length: builtins.int, periodic: builtins.bool = True, beta: builtins.float = 12.0, *, dtype: _dtype | None = None, layout: _layout | None = None, device: _Device | None = None, pin_memory: builtins.bool = False, requires_grad: builtins.bool = False) -> Tensor:  # tdt/_ops/spectral/window_functions.py
     """Kaiser window: I₀(beta · √(1 - (2n/N - 1)²)) / I₀(beta)."""
-def kl_div(input: Tensor, target: Tensor, reduction: builtins.int = 1, *, log_target: builtins.bool = False) -> Tensor:  # tdt/_ops/nn/loss/native.py
+def kl_div(input: Tensor, target: Tensor, reduction: builtins.int = 0, *, log_target: builtins.bool = False) -> Tensor:  # tdt/_ops/nn/loss/native.py
     """Pointwise Kullback-Leibler divergence of the distribution `target` from log-probabilities `input`."""
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/linalg/products.py
     """Kronecker product: the blocks input[i, …] · other."""
@@ -855,7 +855,7 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: builtins.bool = T
     """P, L and U from the packed LU decomposition that `lu_factor` returns."""
 def manual_seed(seed: builtins.int) -> Generator:  # tdt/_random/_generator.py
     """Seed the default generators of all devices; returns the CPU's."""
-def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: builtins.float = 0.0, reduction: builtins.int = 1) -> Tensor:  # tdt/_ops/nn/loss/native.py
+def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: builtins.float = 0.0, reduction: builtins.int = 0) -> Tensor:  # tdt/_ops/nn/loss/native.py
     """max(0, margin - target · (input1 - input2)): `target` 1 ranks `input1` higher, -1 ranks `input2` higher."""
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _Number) -> Tensor:  # tdt/_ops/elementwise/select.py
     """`input` with `value` where `mask` is True."""
@@ -1331,7 +1331,7 @@ def tril(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None
     """A copy of a matrix, or of each matrix in a batch, with zeros outside the lower triangle."""
 def tril_indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0, *, dtype: _dtype = ..., device: _Device | None = None, layout: _layout | None = None, requires_grad: builtins.bool = False, pin_memory: builtins.bool = False) -> Tensor:  # tdt/_core/ranges.py
     """Indices of the elements in the lower triangle of a matrix of `row` rows and `col` columns."""
-def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: builtins.float = 1.0, p: builtins.float = 2.0, eps: builtins.float = 1e-06, swap: builtins.bool = False, reduction: builtins.int = 1) -> Tensor:  # tdt/_ops/nn/loss/native.py
+def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: builtins.float = 1.0, p: builtins.float = 2.0, eps: builtins.float = 1e-06, swap: builtins.bool = False, reduction: builtins.int = 0) -> Tensor:  # tdt/_ops/nn/loss/native.py
     """max(0, margin + ‖anchor - positive‖ₚ - ‖anchor - negative‖ₚ)."""
 def triu(input: Tensor, diagonal: builtins.int = 0, *, out: Tensor | None = None) -> Tensor:  # tdt/_ops/shape/diagonals.py
     """A copy of a matrix, or of each matrix in a batch, with zeros outside the upper triangle."""

@@ -9,7 +9,7 @@ from tdt._core.mode import state
 from tdt._core.tensor import Tensor
 from tdt._ops.elementwise._front import tensor_argument
 
-REDUCTIONS = ("none", "mean", "sum")  # the position is the number of the reduction in PyTorch's native losses
+REDUCTIONS = ("none", "mean", "sum")
 
 
 def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:

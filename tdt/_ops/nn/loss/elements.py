@@ -221,7 +221,8 @@ def logits_loss(xp: Any, x: Any, y: Any) -> Any:
 
 _loss(
     "logits_loss",
-    lambda xp, x, y: logits_loss(xp, x, y) + 0 * xp.minimum(x, 0),  # of -inf NaN, as PyTorch's (1 - y) x - log_sigmoid(x)
+    # Of -inf NaN where y <= 1, as PyTorch's (1 - y) x - log_sigmoid(x).
+    lambda xp, x, y: logits_loss(xp, x, y) + 0 * xp.where(y > 1, x.dtype.type(0), xp.minimum(x, 0)),
     "BinaryCrossEntropyWithLogitsBackward0",
     x=(lambda g, x, y: g * (x.sigmoid() - y), lambda xp, g, x, y: g * (_sigmoid(xp, x) - y)),
     y=(lambda g, x, y: -g * x, lambda xp, g, x, y: -g * x),

@@ -1,11 +1,11 @@
-"""Losses that `tdt` itself exports: their reduction is a number, 0 for none, 1 for the mean, 2 for the sum."""
+"""Losses that `tdt` itself exports: their reduction is a number, 1 for the mean, 2 for the sum, else none, as by default."""
 
 from __future__ import annotations
 
+from tdt._core.calls import check_call, integer
 from tdt._core.tensor import Tensor
 from tdt._ops.nn.loss import binary, ctc, likelihood
 from tdt._ops.nn.loss import margin as margins
-from tdt._ops.nn.loss._front import REDUCTIONS
 
 __all__ = [
     "binary_cross_entropy_with_logits", "cosine_embedding_loss", "ctc_loss", "hinge_embedding_loss", "kl_div",
@@ -13,8 +13,17 @@ __all__ = [
 ]  # fmt: skip
 
 
+def _name_of(reduction: int) -> str:
+    """The name of a reduction; TypeError for what is no integer."""
+    try:
+        return {1: "mean", 2: "sum"}.get(integer(reduction), "none")
+    except TypeError:
+        check_call()
+        raise
+
+
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None,
-                                     pos_weight: Tensor | None = None, reduction: int = 1) -> Tensor:  # fmt: skip
+                                     pos_weight: Tensor | None = None, reduction: int = 0) -> Tensor:  # fmt: skip
     """Binary cross-entropy of sigmoid(input), as `nn.functional.binary_cross_entropy_with_logits`.
 
     Args:
@@ -27,11 +36,11 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
     >>> tdt.binary_cross_entropy_with_logits(tdt.zeros(2), tdt.ones(2), reduction=2)
     tensor(1.3863)
     """
-    return binary.with_logits(input, target, weight, pos_weight, REDUCTIONS[reduction])
+    return binary.with_logits(input, target, weight, pos_weight, _name_of(reduction))
 
 
 def cosine_embedding_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
 ) -> Tensor:
     """1 - cos of the angle between the inputs where `target` is 1, max(0, cos - margin) where it is -1.
 
@@ -43,13 +52,13 @@ def cosine_embedding_loss(
 
     >>> import tdt
     >>> tdt.cosine_embedding_loss(tdt.ones(1, 2), tdt.ones(1, 2), tdt.tensor([-1]), 0.25)
-    tensor(0.7500)
+    tensor([0.7500])
     """
-    return margins.cosine(input1, input2, target, margin, REDUCTIONS[reduction])
+    return margins.cosine(input1, input2, target, margin, _name_of(reduction))
 
 
 def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: ctc.Lengths, target_lengths: ctc.Lengths, blank: int = 0,
-             reduction: int = 1, zero_infinity: bool = False) -> Tensor:  # fmt: skip
+             reduction: int = 0, zero_infinity: bool = False) -> Tensor:  # fmt: skip
     """Connectionist temporal classification loss, as `nn.functional.ctc_loss`.
 
     Args:
@@ -63,14 +72,12 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: ctc.Lengths, tar
 
     >>> import tdt
     >>> tdt.ctc_loss(tdt.zeros(3, 1, 2).log_softmax(2), tdt.tensor([[1]]), [3], [1])
-    tensor(0.2877)
+    tensor([0.2877])
     """
-    return ctc.alignments(
-        log_probs, targets, input_lengths, target_lengths, blank, REDUCTIONS[reduction], zero_infinity
-    )
+    return ctc.alignments(log_probs, targets, input_lengths, target_lengths, blank, _name_of(reduction), zero_infinity)
 
 
-def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1) -> Tensor:
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 0) -> Tensor:
     """`input` where `target` is 1, max(0, margin - input) where it is -1.
 
     Args:
@@ -79,12 +86,12 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, red
 
     >>> import tdt
     >>> tdt.hinge_embedding_loss(tdt.tensor([0.25]), tdt.tensor([-1]))
-    tensor(0.7500)
+    tensor([0.7500])
     """
-    return margins.hinge(input, target, margin, REDUCTIONS[reduction])
+    return margins.hinge(input, target, margin, _name_of(reduction))
 
 
-def kl_div(input: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False) -> Tensor:
+def kl_div(input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False) -> Tensor:
     """Pointwise Kullback-Leibler divergence of the distribution `target` from log-probabilities `input`.
 
     Args:
@@ -99,11 +106,11 @@ def kl_div(input: Tensor, target: Tensor, reduction: int = 1, *, log_target: boo
     >>> tdt.kl_div(tdt.tensor([0.5, 0.5]).log(), tdt.tensor([1.0, 0.0]), 2)
     tensor(0.6931)
     """
-    return likelihood.divergence(input, target, REDUCTIONS[reduction], log_target)
+    return likelihood.divergence(input, target, _name_of(reduction), log_target)
 
 
 def margin_ranking_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0
 ) -> Tensor:
     """max(0, margin - target · (input1 - input2)): `target` 1 ranks `input1` higher, -1 ranks `input2` higher.
 
@@ -113,9 +120,9 @@ def margin_ranking_loss(
 
     >>> import tdt
     >>> tdt.margin_ranking_loss(tdt.tensor([1.0]), tdt.tensor([3.0]), tdt.ones(1))
-    tensor(2.)
+    tensor([2.])
     """
-    return margins.ranking(input1, input2, target, margin, REDUCTIONS[reduction])
+    return margins.ranking(input1, input2, target, margin, _name_of(reduction))
 
 
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int) -> Tensor:
@@ -132,11 +139,11 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool,
     >>> tdt.poisson_nll_loss(tdt.zeros(2), tdt.ones(2), True, False, 1e-8, 2)
     tensor(2.)
     """
-    return likelihood.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=REDUCTIONS[reduction])
+    return likelihood.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=_name_of(reduction))
 
 
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2.0,
-                        eps: float = 1e-6, swap: bool = False, reduction: int = 1) -> Tensor:  # fmt: skip
+                        eps: float = 1e-6, swap: bool = False, reduction: int = 0) -> Tensor:  # fmt: skip
     """max(0, margin + ‖anchor - positive‖ₚ - ‖anchor - negative‖ₚ).
 
     Args:
@@ -151,8 +158,6 @@ def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, marg
 
     >>> import tdt
     >>> tdt.triplet_margin_loss(tdt.zeros(1, 2), tdt.zeros(1, 2), tdt.ones(1, 2), margin=2.0)
-    tensor(0.5858)
+    tensor([0.5858])
     """
-    return margins.triplet_margin_loss(
-        anchor, positive, negative, margin, p, eps, swap, reduction=REDUCTIONS[reduction]
-    )
+    return margins.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction=_name_of(reduction))
