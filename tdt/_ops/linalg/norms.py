@@ -18,7 +18,7 @@ from tdt._core.tensor import Tensor, wrap
 from tdt._ops._common import Dims, keep, store_into, wrap_dims
 from tdt._ops.linalg._matrices import check_float
 from tdt._ops.linalg.decompositions import svdvals
-from tdt._ops.reduce.reductions import float_fold, fold_path
+from tdt._ops.reduce.reductions import float_fold, fold_path, reduces_nothing
 from tdt.autograd._fast_path import takes
 from tdt.autograd._node_names import node_name
 from tdt.autograd._op import finish, op
@@ -34,6 +34,8 @@ FOLDS = {1: "norm1", 2: "norm2", math.inf: "norm_inf"}  # compiled, by the norm'
 def _vector_norm(
     xp: ModuleType, x: Any, *, ord: float = 2.0, dim: tuple[int, ...] | None = None, keepdim: bool = False
 ) -> Any:
+    if ord and reduces_nothing(x.shape, dim):
+        ord = math.inf  # the element itself, whose power may be infinite or 0
     if (name := FOLDS.get(ord)) and (fast := _kernels.folded(name, x, dim, keepdim)) is not None:
         return fast
     if ord == 2 and x.dtype.kind != "c":
@@ -50,7 +52,10 @@ def _vector_norm(
     return _backend.total(size**ord, dim, None, keepdim) ** (1 / ord)
 
 
-_short = {ord: fold_path(_vector_norm, float_fold(name), by_shape=True, ord=float(ord)) for ord, name in FOLDS.items()}
+_short = {
+    ord: fold_path(_vector_norm, float_fold(name), by_shape=True, alone=FOLDS[math.inf], ord=float(ord))
+    for ord, name in FOLDS.items()
+}
 
 
 @_vector_norm.vjp("x")

@@ -351,7 +351,7 @@ def _mode_place(xp: ModuleType, x: Any, dim: int) -> Any:
     # How many equal elements there are up to each; the first of the largest numbers ends the smallest most frequent value.
     run = place - accumulate(xp, xp.maximum, xp.where(begins, place, 0), ordered.ndim - 1)
     found = xp.take_along_axis(order, run.argmax(-1)[..., None], -1)
-    return xp.moveaxis(found, -1, dim)
+    return found.reshape(without(x.shape, dim, True))
 
 
 _mode = _index_op("mode", _mode_place, REAL)
@@ -364,6 +364,8 @@ def mode(
     input: Tensor, dim: int = -1, keepdim: bool = False, *, out: tuple[Tensor, Tensor] | None = None
 ) -> tuple[Tensor, Tensor]:
     """Most frequent value along `dim`, the smallest of equally frequent ones, and the last index at which it occurs.
+
+    nan equals no value and is larger than all numbers. PyTorch's result beside nan depends on where it is.
 
     Shape: input (*); both results input's shape without `dim` (of size 1 with keepdim=True).
     Returns: named tuple (values, indices).

@@ -38,6 +38,7 @@ def fold_path(
     *,
     by_shape: bool = False,
     turned: bool = True,
+    alone: str = "",
     **others: Any,
 ) -> FastPath:
     """The fast path of a reduction with the arguments (dim, keepdim).
@@ -47,6 +48,7 @@ def fold_path(
         final: NumPy's dtype of the result, None for the operand's; or a function of that. Of a variance the correction.
         turned: whether arrays whose dimensions lie in another order in memory are folded in that order.
         by_shape: prepare calls by shape (`tdt._kernels.prepares`) too, for an op that has no other fold of these attributes.
+        alone: name of the fold of single elements, where that is another one.
         others: further attributes of the op.
     """
 
@@ -55,6 +57,8 @@ def fold_path(
     ) -> tuple[Callable[[Any], Any], dict[str, Any]] | None:
         dims = wrap_dims(dim, len(shape))
         fold = name if isinstance(name, str) else name(dtype)
+        if fold and alone and reduces_nothing(shape, dims):
+            fold = alone
         to = final(dtype) if callable(final) else final
         if shape:
             run = _kernels.prepared_fold(fold, dtype, shape, dims, keepdim, to) if fold else None
@@ -66,6 +70,11 @@ def fold_path(
     if by_shape:
         _prepare_calls(record, prepare, others)
     return FastPath(record, prepare, sys.maxsize, other_order="turned" if turned else "", shares=True)
+
+
+def reduces_nothing(shape: tuple[int, ...], dims: tuple[int, ...] | None) -> bool:
+    """Whether all the dimensions that are reduced, None for all, have size 1."""
+    return math.prod([n for d, n in enumerate(shape) if dims is None or d in dims]) == 1
 
 
 def _prepare_calls(record: Op, prepare: Callable[..., Any], others: dict[str, Any]) -> None:

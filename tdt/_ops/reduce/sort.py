@@ -139,7 +139,7 @@ def _topk(xp: ModuleType, x: Any, *, k: int, dim: int, largest: bool = True, kee
             xp, x, xp.take_along_axis(found, _argsort(xp, _along(xp, x, found, dim), dim, largest), dim), dim, True
         )
     first = _argsort(xp, x, dim, largest)[(slice(None),) * dim + (slice(k),)]
-    return _take(xp, x, xp.ascontiguousarray(first), dim, True)
+    return _take(xp, x, first.copy(), dim, True)  # which has no strides of dimensions of size 1 from before
 
 
 _add_gather_rule(_topk)
