@@ -79,7 +79,7 @@ def arange(
     first, limit, stride, count = _checked(first, limit, stride, dtype)
     with current(target := as_device(device)):
         created = _finished(_numbers(on(target), first, limit, stride, count, dtype), requires_grad, device)
-    return _recorded(created) if out is None else _into(out, created)
+    return _recorded(created) if out is None else _filled(out, created)
 
 
 def _checked(first: Any, limit: Any, stride: Any, dtype: Dtype) -> tuple[Any, Any, Any, int]:
@@ -166,7 +166,14 @@ def range(
     with current(target := as_device(device)):
         values = on(target).arange(count) * step + start
         created = _finished(values.astype(dtype.np), requires_grad, device)
-    return _recorded(created) if out is None else _into(out, created)
+    return _recorded(created) if out is None else _filled(out, created)
+
+
+def _filled(out: Tensor, created: Tensor) -> Tensor:
+    """`out` with the numbers `created`, in its own shape where that has as many elements."""
+    if out._a.size == created._a.size:
+        created = wrap(created._a.reshape(out._a.shape))
+    return _into(out, created)
 
 
 def _real(value: Any) -> Any:
@@ -246,7 +253,7 @@ def linspace(
         else:
             values[...] = start
         created = _finished(values, requires_grad, device)
-    return _recorded(created) if out is None else _into(out, created)
+    return _recorded(created) if out is None else _filled(out, created)
 
 
 def _ends(name: str, start: Any, end: Any, steps: Any) -> tuple[Any, Any]:
@@ -293,7 +300,7 @@ def logspace(
     )._a
     with current(as_device(where)):
         created = _finished((float(base) ** exponents).astype(target.np), requires_grad, device)
-    return _recorded(created) if out is None else _into(out, created)
+    return _recorded(created) if out is None else _filled(out, created)
 
 
 @front

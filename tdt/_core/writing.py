@@ -10,7 +10,7 @@ import numpy as np
 from tdt import _backend
 from tdt._core.dtype import SCALAR_NAMES, can_cast
 from tdt._core.mode import state
-from tdt._core.tensor import Tensor
+from tdt._core.tensor import DETACHED, Tensor
 from tdt._kernels import astype
 
 SHARED = (
@@ -31,7 +31,15 @@ def check_memory(x: Tensor, repeats: bool = False) -> None:
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
             "Please clone() the tensor before performing the operation."
         )
-    if x._st.inference is True and not state.inference:
+    refuse_inference(x)
+
+
+def refuse_inference(x: Tensor) -> None:
+    """Reject writes to tensors of inference mode outside of it.
+
+    One that was detached from such a tensor may be written to as a whole, but not by way of its parts.
+    """
+    if x._st.inference and not state.inference and (x._view is not None or x._st.inference is not DETACHED):
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed. Use clone() first."
         )

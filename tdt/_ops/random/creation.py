@@ -256,7 +256,7 @@ def randint_like(
         layout, pin_memory: have no effect.
     Shape: input (*); result the same.
     Raises:
-        TypeError: when `high` is missing.
+        TypeError: when `high` is missing, or an end is not an integer.
         RuntimeError: when low >= high, or the dtype cannot hold the range.
 
     >>> import tdt

@@ -16,6 +16,7 @@ import tdt._random as _random
 from tdt import _backend
 from tdt._backend.device import CPU
 from tdt._core import dtype as _dtype
+from tdt._core.calls import integer
 from tdt._core.creation import zeros_like
 from tdt._core.dtype import SCALAR_NAMES
 from tdt._core.float8 import KINDS
@@ -250,10 +251,11 @@ def random_(self: Tensor, *ends: int | None, to: int | None = None, generator: G
     Without arguments up to the largest value of an integer dtype, or as far as a floating-point one holds every integer.
 
     Args:
-        ends: `high`, or `low` and `high`; None for `high` goes as far as the dtype does.
+        ends: `high`, or `low` and `high`; None for `high` after `low` goes as far as the dtype does.
         to: `high`.
     Shape: self (*); result the same tensor.
     Raises:
+        TypeError: when an end is not an integer.
         RuntimeError: when low >= high, or the dtype cannot hold the range.
         NotImplementedError: when the dtype is complex, or is uint16, uint32 or uint64 and no ends are given.
 
@@ -267,8 +269,9 @@ def random_(self: Tensor, *ends: int | None, to: int | None = None, generator: G
         if self.dtype in (_dtype.uint16, _dtype.uint32, _dtype.uint64):
             raise NotImplementedError(f"\"random_kernel_cpu\" not implemented for '{SCALAR_NAMES[self.dtype]}'")
         return _fill_random(self, "full_range", generator=generator)
-    low, high = ends if len(ends) == 2 else (0, ends[0])
-    return _fill_random(self, "integers", *ends_of(self.dtype, int(low or 0), high), generator=generator)
+    low, high = ends if len(ends) == 2 else (0, integer(ends[0]))
+    high = None if high is None else integer(high)
+    return _fill_random(self, "integers", *ends_of(self.dtype, integer(low), high), generator=generator)
 
 
 @method()

@@ -18,6 +18,7 @@ from tdt._core.mode import state
 from tdt._core.sparse import SparseCOO
 from tdt._core.storage import TypedStorage, UntypedStorage
 from tdt._core.tensor import Storage, Tensor, wrap
+from tdt._core.writing import refuse_inference
 from tdt._ops.shape.memory import copy_
 from tdt._ops.shape.split import memory
 
@@ -47,7 +48,7 @@ def set_(
     >>> tdt.zeros(1).set_(tdt.tensor([1.0, 2.0, 3.0]).untyped_storage(), 1, (2,))
     tensor([2., 3.])
     """
-    _refuse_recorded(self)
+    _check_resizable(self)
     dtype, n = self._a.dtype, self._a.itemsize
     if source is None:
         self._a, self._st = on(self.device).empty(0, dtype), Storage()
@@ -75,7 +76,8 @@ def set_(
     return self
 
 
-def _refuse_recorded(x: Tensor) -> None:
+def _check_resizable(x: Tensor) -> None:
+    refuse_inference(x)
     if state.grad and x.requires_grad:
         raise RuntimeError("cannot resize variables that require grad; do it under no_grad")
 
@@ -101,7 +103,7 @@ def resize_(
     tensor([[1, 2],
             [3, 4]])
     """
-    _refuse_recorded(self)
+    _check_resizable(self)
     if isinstance(self._a, SparseCOO):
         raise NotImplementedError("resize_ is not implemented for sparse tensors; use sparse_resize_ or resize_as_")
     shape = _shape_of(sizes if size is None else (size,))
@@ -142,7 +144,7 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: memory_for
     """
     template = the_template._a
     if input.layout.name == "sparse_coo" and isinstance(template, SparseCOO):
-        _refuse_recorded(input)
+        _check_resizable(input)
         if memory_format is not None:
             raise RuntimeError(f"Unsupported memory format for sparse tensor resize_as_: {memory_format}")
         sparse_dim = len(template.indices)

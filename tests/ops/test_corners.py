@@ -1,0 +1,183 @@
+"""Corners of dtypes, sizes and arguments in which results are PyTorch's too, in the first calls and in later ones."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tdt
+from tests.helpers import require_torch
+
+torch = require_torch()
+CALLS = 5  # of which the last ones are remembered
+HALF = ["float16", "bfloat16"]
+INF, NAN = math.inf, math.nan
+
+
+def every_number(lib: Any, dtype: str, step: int = 7) -> Any:
+    """Numbers of 16 bits of all sizes, without the largest, of which PyTorch's vectors have other remainders."""
+    bits = np.arange(0, 1 << 16, step, dtype=np.uint16).view(np.int16)
+    x = lib.from_numpy(bits).view(getattr(lib, dtype))
+    return x[x.float().abs() < 1e30]
+
+
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x % 0.1, lambda x: x % -0.3, lambda x: x.fmod(0.1), lambda x: x.remainder(3), lambda x: x**0.3],
+)
+def test_remainders_and_powers_of_half_precision_take_numbers_rounded_to_it(function, dtype):
+    expected = function(every_number(torch, dtype)).float()
+    x = every_number(tdt, dtype)
+    for found in [function(x) for _ in range(CALLS)]:
+        np.testing.assert_array_equal(found.float().numpy(), expected.numpy())
+    few = x[10:20].clone()
+    for found in [function(few) for _ in range(CALLS)]:
+        np.testing.assert_array_equal(found.float().numpy(), expected[10:20].numpy())
+
+
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("width", [0.1, 0.3, 1 / 3, 2.71828])
+def test_softshrink_has_no_slope_at_a_rounded_limit(width, dtype):
+    found = []
+    for lib in (tdt, torch):
+        for graph in [False] * CALLS + [True]:
+            x = lib.tensor([width, -width, 2 * width], dtype=getattr(lib, dtype), requires_grad=True)
+            y = lib.nn.functional.softshrink(x, width)
+            (slope,) = lib.autograd.grad(y.sum(), x, create_graph=graph)
+            found.append((y.tolist(), slope.tolist()))
+    assert found.count(found[-1]) == len(found)
+
+
+NATIVE = {
+    "binary_cross_entropy_with_logits": 2, "cosine_embedding_loss": 3, "hinge_embedding_loss": 2, "kl_div": 2,
+    "margin_ranking_loss": 3, "triplet_margin_loss": 3,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NATIVE)
+@pytest.mark.parametrize("reduction", [None, 0, 1, 2, 3, -1])
+def test_losses_of_tdt_itself_are_not_reduced_by_default(name, reduction):
+    results = []
+    for lib in (tdt, torch):
+        x = lib.tensor([[0.1, 0.2], [0.3, 0.4]])
+        tensors = (x, x + 0.3, lib.tensor([1.0, -1.0]) if name != "triplet_margin_loss" else 2 * x)[: NATIVE[name]]
+        results.append(getattr(lib, name)(*tensors, **({} if reduction is None else {"reduction": reduction})))
+    np.testing.assert_allclose(*(r.numpy() for r in results), rtol=1e-5, strict=True)
+    with pytest.raises(TypeError, match="'reduction' .*must be int, not str"):
+        getattr(tdt, name)(*[tdt.ones(2, 2)] * NATIVE[name], reduction="mean")
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean"])
+def test_binary_losses_of_infinite_logits_are_pytorchs_for_any_target(reduction):
+    pairs = list(itertools.product([INF, -INF, NAN, 0.5], [2.0, 1.5, 1.0, 0.5, 0.0, -1.0, INF, NAN]))
+    for logit, target in pairs:
+        results = []
+        for lib in [torch] + [tdt] * CALLS:
+            x, y = lib.tensor([logit]), lib.tensor([target])
+            results.append(lib.nn.functional.binary_cross_entropy_with_logits(x, y, reduction=reduction).numpy())
+        for result in results[1:]:
+            np.testing.assert_allclose(result, results[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("function", [lambda x, dim: x.topk(1, dim), lambda x, dim: x.mode(dim, True)])
+def test_strides_of_dimensions_of_size_1_are_those_of_contiguous_results(function):
+    for shape in [(1, 3), (1, 4, 1), (3, 1, 4)]:
+        for order in itertools.permutations(range(len(shape))):
+            back = [order.index(d) for d in range(len(shape))]
+            for dim in range(len(shape)):
+                strides = []
+                for lib in [torch] + [tdt] * CALLS:
+                    x = lib.arange(float(math.prod(shape))).reshape([shape[d] for d in order]).permute(back)
+                    strides.append([each.stride() for each in function(x, dim)])
+                assert strides.count(strides[0]) == len(strides), (shape, order, dim)
+
+
+WRITES = [lambda x: x.add_(1), lambda x: x.zero_(), lambda x: x.uniform_(), lambda x: x.masked_fill_(x > 0, 1),
+          lambda x: type(x).__setitem__(x, 0, 1.0), lambda x: x.copy_(x.clone()), lambda x: x.relu_()]  # fmt: skip
+PARTS = [
+    lambda x: x.detach()[1:],
+    lambda x: x.detach().t(),
+    lambda x: x.data.view(3, 2),
+    lambda x: x.detach().unbind()[0],
+]
+
+
+@pytest.mark.parametrize("lib", [tdt, torch])
+@pytest.mark.parametrize("write", [*WRITES, lambda x: x.resize_(2), lambda x: x.set_(x.clone())])
+@pytest.mark.parametrize("part", PARTS)
+def test_parts_of_tensors_detached_from_those_of_inference_mode_are_not_written_to(part, write, lib):
+    with lib.inference_mode():
+        x = lib.ones(2, 3)
+    for _ in range(CALLS):
+        with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode"):
+            write(part(x))
+        with lib.no_grad(), pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+            write(part(x))
+    with lib.inference_mode():
+        write(part(x))
+
+
+@pytest.mark.parametrize("lib", [tdt, torch])
+def test_out_of_parts_of_detached_inference_tensors_is_refused(lib):
+    with lib.inference_mode():
+        x = lib.ones(2, 3)
+    for _ in range(CALLS):
+        with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside InferenceMode"):
+            lib.add(lib.ones(1, 3), 1, out=x.detach()[1:])
+    lib.add(lib.ones(2, 3), 1, out=x.detach())
+    assert x.tolist() == [[2.0] * 3] * 2
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (1, 6), (6, 1), (6,), (3,), (0,), (2, 0)])
+def test_ranges_keep_the_shape_of_an_output_of_as_many_elements(shape):
+    calls = {
+        "arange": lambda lib, out: lib.arange(6, out=out),
+        "range": lambda lib, out: lib.range(0, 5, out=out),
+        "linspace": lambda lib, out: lib.linspace(0, 1, 6, out=out),
+        "logspace": lambda lib, out: lib.logspace(0, 1, 6, out=out),
+        "nothing": lambda lib, out: lib.arange(0, out=out),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, call in calls.items():
+            results = []
+            for lib in (tdt, torch):
+                for out in (lib.zeros(shape), lib.zeros(shape[::-1]).permute(*range(len(shape))[::-1])):
+                    assert call(lib, out) is out
+                    results.append((tuple(out.shape), out.stride() if out.numel() else (), out))
+            assert [r[:2] for r in results[:2]] == [r[:2] for r in results[2:]], name
+            for ours, theirs in zip(results[:2], results[2:], strict=True):
+                np.testing.assert_allclose(ours[2].numpy(), theirs[2].numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("lib", [tdt, torch])
+def test_ends_of_random_integers_are_integers(lib):
+    x = lib.zeros(3)
+    for ends in [(2.5,), (0, 2.5), (1.0, 3), (True,), ("a",), (None,), (np.float32(2),)]:
+        with pytest.raises(TypeError):
+            x.random_(*ends)
+        with pytest.raises(TypeError):
+            lib.randint_like(x, *ends)
+    for ends in [(3,), (1, 3), (np.int64(3),), (lib.tensor(3),)]:
+        assert x.random_(*ends).max() < 3
+        assert lib.randint_like(x, *ends).max() < 3
+    assert x.random_(5, None).min() >= 5
+
+
+@pytest.mark.parametrize("dtype", [*HALF, "float32", "float64", "complex64"])
+@pytest.mark.parametrize("ord", [2.0, 1.0, 3.0, 0.5, -1.0, 0.0, INF, -INF])
+def test_the_norm_of_one_element_is_its_size(ord, dtype):
+    for number in (1e30, 1e-30, 0.0, -3.0, INF, NAN):
+        for shape, dim in [((1,), None), ((), None), ((2, 1, 3), 1), ((1, 1, 2), (0, 1)), ((1, 2), 0)]:
+            found = []
+            for lib in [torch] + [tdt] * CALLS:
+                x = lib.full(shape, number, dtype=lib.float64).to(getattr(lib, dtype))
+                result = lib.linalg.vector_norm(x, ord, dim)
+                found.append((result.double().tolist(), str(result.dtype).partition(".")[2]))
+            assert len({repr(each) for each in found}) == 1, (number, shape, dim, found)
