@@ -204,7 +204,7 @@ def test_autograd_looks_up_only_its_own_ops_and_those_that_it_states():
     }
     own = {name for name, op in OPS.items() if op.forward.__module__ in engine}
     assert names - own == CALLED_BY_AUTOGRAD.keys()
-    assert own == {"convert", "copy_slices", "unaware"}
+    assert own == {"convert", "copy_slices", "linked", "unaware"}
 
 
 def left_in_circles(targets: dict[str, set[str]]) -> dict[str, list[str]]:

@@ -44,11 +44,12 @@ class GraphTask:
         pending: by node or leaf its gradient so far (PyTorch's input buffers); for a node of several outputs a list of them.
         captured: the gradients of requested edges.
         parts: see `add_to_part`.
+        linked: nodes and leaves behind the op `linked`, whose gradients are 0 unless some arrive.
         current: the running node, in anomaly mode.
     """
 
     __slots__ = ("order", "keep_graph", "create_graph", "requested", "captures_leaves", "runs", "pending", "captured", "parts",
-                 "anomaly", "several_gpus", "current", "__weakref__")  # fmt: skip
+                 "linked", "anomaly", "several_gpus", "current", "__weakref__")  # fmt: skip
 
     def __init__(
         self,
@@ -70,6 +71,7 @@ class GraphTask:
         self.pending: dict[Any, Any] = {}
         self.captured: dict[tuple, Any] = {}
         self.parts: dict[Any, Any] = {}
+        self.linked: set[Any] = set()
         self.anomaly, self.several_gpus = state.anomaly, _backend.several_gpus()
         self.current: Any = None
 
@@ -119,6 +121,8 @@ def execute(
 def _reaches_leaves_at_once(node: Any, g: Any) -> bool:
     """Whether all edges of a node lead to leaves, and nothing could see the pass: no hooks, no anomaly mode, no other GPU."""
     if node.__class__ is not Node and not getattr(node, "before_leaves", False):
+        return False
+    if node.__class__ is Node and node.backward_plan.op.name == "linked":
         return False
     if node.hooks is not None or state.anomaly is not None or node.saved.__class__ not in PLAIN:
         return False
@@ -193,12 +197,16 @@ def _run_nodes(task: GraphTask) -> None:  # noqa: C901  (the inner loop of backw
         if results is None:
             g = None  # only `pending` refers to the gradient, so that a rule may write into it
             if (results := _run_node(task, node)) is None:
+                if node in task.linked:  # unless one has arrived, zeros follow, which need not be computed
+                    task.linked.update([edge[0] for edge in node.edges if edge is not None])
                 continue
         if not keep_graph:
             node.release()
         for i, edge in enumerate(node.edges):
             g = results[i]
             if g is None or edge is None or (runs is not None and edge[0] not in runs):
+                if g is None is not edge and node.__class__ is Node and node.backward_plan.op.name == "linked":
+                    task.linked.add(edge[0])
                 continue
             if g.__class__ is not ndarray and isinstance(g, np.generic):
                 g = np.asarray(g)  # array rules of 0-d arrays return NumPy's scalars
@@ -220,7 +228,11 @@ def _run_leaf(task: GraphTask, leaf: Tensor) -> None:
     """Hand a leaf's gradient to its hooks and add it to `.grad`, as PyTorch's AccumulateGrad does, or capture it."""
     pending = task.pending
     if leaf not in pending:
-        return
+        if leaf not in task.linked:
+            return
+        with _backend.on_gpu_of(leaf._a):
+            zeros = _backend.namespace(leaf._a).zeros_like(leaf._a)
+        pending[leaf], zeros = wrap(zeros) if task.create_graph else zeros, None
     own = not task.captures_leaves and unshared(pending, leaf, 1)
     g = pending.pop(leaf)
     if task.several_gpus:

@@ -1,4 +1,4 @@
-"""The ops that autograd itself inserts: `convert`, `copy_slices` and `unaware`.
+"""The ops that autograd itself inserts: `convert`, `copy_slices`, `linked` and `unaware`.
 
 No public function has their names. The dispatcher, in-place writes and views call them through the op table, since the
 decorator `@op` that makes them is built on the dispatcher.
@@ -11,7 +11,7 @@ from typing import Any
 
 from tdt import _kernels
 from tdt._backend.layout import in_order
-from tdt._backend.waiting import repeatable
+from tdt._backend.waiting import gives_views, repeatable
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import FLOAT8S
 from tdt._core.float8 import astype
@@ -84,6 +84,18 @@ def _(g, chain, order):
 
 def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(range(len(order)), key=order.__getitem__))
+
+
+@op(promote=(), broadcasts=False, computes=False, same_shape=True)
+def _linked(xp: ModuleType, dx: Any, x: Any) -> Any:
+    """A gradient of x, which may depend on nothing else that requires grad. See `Traits.linked`."""
+    return dx
+
+
+_linked.vjp("dx")(lambda g: g)
+_linked.fast_vjp("dx")(gives_views(lambda g: g))
+_linked.vjp("x")(lambda g: None)  # the engine gives zeros to leaves that nothing else leads to
+_linked.fast_vjp("x")(gives_views(lambda g: None))
 
 
 @op(promote=(), broadcasts=False, computes=False, float8=FLOAT8S)

@@ -23,6 +23,7 @@ from tdt.autograd._graph import GraphNode
 from tdt.autograd._layouts import LayoutCall
 from tdt.autograd._node_names import name_of
 from tdt.autograd._on_gpu import rule_on_gpu
+from tdt.autograd._op_table import OPS
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op, Rule
@@ -113,7 +114,7 @@ class BackwardPlan:
         values |= {name: f"get_{name}(node, None)" for name in order[count:]}
         scope: dict[str, Any] = {f"get_{name}": get for name, get in zip(order[count:], self.named, strict=True)}
         scope |= {"np": _backend.gpu() if on_gpu else np, "Saved": list if self.keep else tuple}
-        scope |= {"sum_to": sum_to, "alias": alias, "ndarray": ndarray}
+        scope |= {"sum_to": sum_to, "alias": alias, "ndarray": ndarray, "linked": linked}
         lines = ["saved = node.saved"]  # by a hook, it is of another class
         unprepared = " or node.call" * (self.prepare is not None and which == "short")
         lines.append(f"if saved.__class__ is not Saved{unprepared}: return None")
@@ -147,6 +148,8 @@ class BackwardPlan:
                     lines.append(f"if shapes is not None and {r} is not None and {r}.shape != shapes[{i}]:")
                     # A sum on a GPU has a program.
                     lines.append("    return None" if on_gpu else f"    {r} = sum_to({r}, shapes[{i}])")
+        if graph and self.op.linked:
+            results = [r if r == "None" else f"linked({r}, node.edges[{i}])" for i, r in enumerate(results)]
         lines.append(f"return [{', '.join(results)}]")
         exec("def short(node, g):\n    " + "\n    ".join(lines), scope)
         return scope["short"]
@@ -269,6 +272,11 @@ class BackwardPlan:
         return lambda node, grads: node._gradient(k, grads)
 
 
+def linked(g: Any, edge: Any) -> Any:
+    """The gradient of the operand at an edge, for a graph, as `Traits.linked` says; None as it is."""
+    return None if g is None or edge is None else OPS["linked"](g, alias(g._a, edge))
+
+
 class Node(GraphNode):
     """A recorded call of an op. `edges[i]` is (node or leaf, output number) for operand i, or None without a gradient.
 
@@ -359,7 +367,7 @@ class Node(GraphNode):
             results = [_in_dtype(r, d) for r, d in zip(results, self.dtypes, strict=True)]
         if back.widens and fast:
             results = _rounded(results, self.dtypes)
-        return results
+        return [*map(linked, results, self.edges)] if graph and back.op.linked else results
 
     def _call_rules(self, values: list, fast: bool, required: Any, into: dict[str, Any]) -> list:
         """The results of the rules: of their forms for arrays if `fast`, else of those for tensors.

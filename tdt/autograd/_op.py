@@ -71,6 +71,9 @@ class Traits:
     absent: tuple[str, ...] = ()  # outputs without whose gradient an array-level rule on a GPU is called, with None
     # A result that rules name is computed again from the operands where it was overwritten, as PyTorch does not save it.
     recomputed: bool = False
+    # The gradient does not change with the operand but at kinks. With a graph, it requires grad where the operand does, as in
+    # PyTorch: it is linked to that by the op `linked`.
+    linked: bool = False
     random: bool = False  # draws from a generator
     data_dependent: bool = False  # the result's shape depends on values
     broadcasts: bool = True  # operands are broadcast against each other

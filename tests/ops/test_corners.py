@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tdt
+from tdt.autograd._node import RUNS
 from tests.helpers import require_torch
 
 torch = require_torch()
@@ -181,3 +182,40 @@ def test_the_norm_of_one_element_is_its_size(ord, dtype):
                 result = lib.linalg.vector_norm(x, ord, dim)
                 found.append((result.double().tolist(), str(result.dtype).partition(".")[2]))
             assert len({repr(each) for each in found}) == 1, (number, shape, dim, found)
+
+
+KINKED = {
+    "relu": lambda f, x: f.relu(x), "relu6": lambda f, x: f.relu6(x), "leaky_relu": lambda f, x: f.leaky_relu(x, 0.1),
+    "rrelu": lambda f, x: f.rrelu(x), "hardtanh": lambda f, x: f.hardtanh(x), "threshold": lambda f, x: f.threshold(x, 0.1, 2.0),
+    "hardshrink": lambda f, x: f.hardshrink(x), "softshrink": lambda f, x: f.softshrink(x), "relu_": lambda f, x: (x * 1).relu_(),
+    "prelu": lambda f, x: f.prelu(x, x.detach()[0, 0, :1, 0]), "max_pool2d": lambda f, x: f.max_pool2d(x, 2),
+    "max_pool1d": lambda f, x: f.max_pool1d(x[0], 2), "avg_pool2d": lambda f, x: f.avg_pool2d(x, 2),
+    "adaptive_max_pool2d": lambda f, x: f.adaptive_max_pool2d(x, 3),
+    "indices": lambda f, x: f.max_pool2d(x, 2, return_indices=True)[0],
+    "nll_loss": lambda f, x: f.nll_loss(x[0, 0], x.detach()[0, 0, 0].long().abs()), "mixed": lambda f, x: f.relu(x) * x,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KINKED)
+def test_gradients_between_kinks_have_a_graph_in_which_the_operand_has_none(name):
+    rng = np.random.default_rng(0)
+    numbers, weights = rng.standard_normal((2, 1, 1, 4, 4)).astype(np.float32)
+    found = []
+    for lib in [torch, *[tdt] * CALLS]:
+        x = lib.from_numpy(numbers).requires_grad_()
+        y = KINKED[name](lib.nn.functional, x)
+        (g,) = lib.autograd.grad(y.sum(), x, create_graph=True)
+        (h,) = lib.autograd.grad((g * lib.from_numpy(weights)).sum(), x)
+        found.append((g.requires_grad, g.tolist(), h.tolist()))
+    for each in found[1:]:
+        assert each[0] is found[0][0] is True
+        for ours, theirs in zip(each[1:], found[0][1:], strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+def test_gradients_between_kinks_have_a_graph_after_many_passes():
+    x = tdt.tensor([-1.0, 2.0], requires_grad=True)
+    w = tdt.tensor([3.0, 4.0], requires_grad=True)
+    for _ in range(2 * RUNS + 2):
+        (g,) = tdt.autograd.grad((x.relu() * w).sum(), x, create_graph=True)
+        assert [h.tolist() for h in tdt.autograd.grad(g.sum(), (x, w))] == [[0.0, 0.0], [0.0, 1.0]]

@@ -114,6 +114,7 @@ def written(base, new, chain, order):
 
 SECOND = ((OPS["slice"], {"spec": (1, ...)}, None),)
 samples("copy_slices", written, *(call(A, x(3, 4), chain=SECOND, order=order) for order in ((0, 1, 2), (2, 0, 1))))
+samples("linked", lambda dx, x: np.copy(dx), call(A, A))
 samples("unaware", np.copy, call(A))
 
 samples(

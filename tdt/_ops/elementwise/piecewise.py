@@ -28,7 +28,7 @@ __all__ = ["hardshrink", "prelu", "relu", "relu_", "rrelu", "rrelu_", "threshold
 _SIXTH = float(np.float32(1) / np.float32(6))  # PyTorch's slope of hardsigmoid, in float64 too
 
 
-@op(dtypes=REAL_NUMBERS, elementwise=True, sparse_values="coalesced", formula=True)
+@op(dtypes=REAL_NUMBERS, elementwise=True, sparse_values="coalesced", linked=True, formula=True)
 def _relu(xp, x, *, out=None):
     zero = x.dtype.type(0)
     return xp.maximum(x, zero) if out is None else xp.maximum(x, zero, out=out)
@@ -44,7 +44,7 @@ def _(xp, g, out):
     return xp.where(out != 0, g, g.dtype.type(0))
 
 
-@op(dtypes=FLOATING, formula=True)
+@op(dtypes=FLOATING, linked=True, formula=True)
 def _leaky_relu(xp, x, *, slope):
     return xp.where(x > 0, x, x * x.dtype.type(slope))
 
@@ -59,7 +59,7 @@ def _(xp, g, x, slope):
     return xp.where(x > 0, g, g * slope)
 
 
-@op(dtypes=FLOATING, node="PreluKernelBackward0", autocast="lower", formula=True)
+@op(dtypes=FLOATING, node="PreluKernelBackward0", autocast="lower", linked=True, formula=True)
 def _prelu(xp, x, w):
     return xp.where(x > 0, x, x * w)
 
@@ -84,7 +84,7 @@ def _(xp, g, x):
     return xp.where(~(x > 0), g * x, g.dtype.type(0))
 
 
-@op(dtypes=REAL_NUMBERS, formula=True)
+@op(dtypes=REAL_NUMBERS, linked=True, formula=True)
 def _hardtanh(xp, x, *, low, high):
     kind = x.dtype.type
     return xp.minimum(xp.maximum(x, kind(low)), kind(high))
@@ -100,7 +100,7 @@ def _(xp, g, x, low, high):
     return xp.where(~((x <= low) | (x >= high)), g, g.dtype.type(0))
 
 
-@op(dtypes=FLOATING, formula=True)
+@op(dtypes=FLOATING, linked=True, formula=True)
 def _hardsigmoid(xp, x):
     return xp.minimum(xp.maximum(x + 3, 0), 6) / 6
 
@@ -130,12 +130,12 @@ def _(xp, g, x):
     return xp.where(x < 3, xp.where(x > -3, g * (x / 3 + 0.5), g.dtype.type(0)), g)
 
 
-@op(dtypes=FLOATING, formula=True)
+@op(dtypes=FLOATING, linked=True, formula=True)
 def _hardshrink(xp, x, *, width):
     return xp.where(~(xp.abs(x) <= x.dtype.type(width)), x, x.dtype.type(0))
 
 
-@op(dtypes=FLOATING, formula=True)
+@op(dtypes=FLOATING, linked=True, formula=True)
 def _softshrink(xp, x, *, shift, width):
     """width: `shift` as elements hold it, which the gradient compares with."""
     kind = x.dtype.type
@@ -147,7 +147,7 @@ for _shrink in (_hardshrink, _softshrink):
     _shrink.fast_vjp("x")(lambda xp, g, x, width: xp.where(~(xp.abs(x) <= width), g, g.dtype.type(0)))
 
 
-@op(dtypes=REAL_NUMBERS, repeats=True, formula=True)
+@op(dtypes=REAL_NUMBERS, repeats=True, linked=True, formula=True)
 def _threshold(xp, x, *, threshold, value):
     return xp.where(~(x <= threshold), x, x.dtype.type(value))
 

@@ -95,7 +95,13 @@ def _sizes_of(
     return by, {**windows, "out": out}, attributes
 
 
-@op(dtypes=FLOATING | {int64}, shape=_avg_shape, node=by_windows("AvgPool{}DBackward0"), autocast=by_rank_of_pool)
+@op(
+    dtypes=FLOATING | {int64},
+    shape=_avg_shape,
+    node=by_windows("AvgPool{}DBackward0"),
+    autocast=by_rank_of_pool,
+    linked=True,
+)
 @repeatable
 def _avg_pool(xp, x, *, kernel, stride, padding, ceil_mode, include_pad, divisor):
     shape = _avg_shape(x.shape, kernel=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode)

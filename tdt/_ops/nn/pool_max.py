@@ -67,6 +67,7 @@ _VOLUMES = kernel("volume_pool_cpu:max_pool", tiled_volumes)
     node=by_windows("MaxPool{}DWithIndicesBackward0"),
     autocast=by_rank_of_pool,
     recomputed=True,
+    linked=True,
     kernels=(
         _TILES,
         _PLANES,
@@ -157,7 +158,7 @@ def _(xp, g, x, out, kernel, stride, padding, dilation, ceil_mode):
 
 @op(dtypes=REAL_NUMBERS, outputs=("out", "indices"), nondiff=("indices",),
     shape=lambda x, **how: (_max_shape(x, **how), _max_shape(x, **how)),
-    node=by_windows("MaxPool{}DWithIndicesBackward0"), autocast=by_rank_of_pool)  # fmt: skip
+    node=by_windows("MaxPool{}DWithIndicesBackward0"), autocast=by_rank_of_pool, linked=True)  # fmt: skip
 def max_pool_with_indices(xp, x, *, kernel, stride, padding, dilation, ceil_mode):
     size = x.shape[2:]
     shape = _max_shape(x.shape, kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)

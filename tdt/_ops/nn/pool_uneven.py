@@ -73,6 +73,7 @@ def _take(xp: Any, a: Any, places: Any, axis: int) -> Any:
     outputs=("out", "indices"),
     nondiff=("indices",),
     shape=lambda x, *, windows: ((*x[:2], *windows),) * 2,
+    linked=True,
     kernels=(kernel("adaptive_pool_cpu:adaptive_max", float_windows),),
 )
 def adaptive_max(xp, x, *, windows):

@@ -143,6 +143,7 @@ _GRAD_ON_GPU = lazy("class_loss_gpu:cross_entropy_vjp")
     shape=_reduced_shape,
     node=_nll_node_name,
     autocast="float32",
+    linked=True,
 )
 @repeatable
 def _nll_loss(xp, x, target, weight=None, *, reduction, ignore_index):
