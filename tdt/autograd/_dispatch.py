@@ -262,7 +262,9 @@ def _promoted(op: Op, plan: Plan, record: bool, x: Any, y: Any) -> tuple[Any, An
                 return None
         if cast is None:
             promoted.append(t)
-        elif a.__class__ is not ndarray or cast is NUMBER:
+        elif (
+            a.__class__ is not ndarray or cast is NUMBER or 0 in a.strides
+        ):  # copies of expanded arrays have an order of their own
             return None
         elif a.dtype.char in COMMON and cast.char in COMMON:
             promoted.append(alias(a.astype(cast), None))

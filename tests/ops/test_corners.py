@@ -219,3 +219,78 @@ def test_gradients_between_kinks_have_a_graph_after_many_passes():
     for _ in range(2 * RUNS + 2):
         (g,) = tdt.autograd.grad((x.relu() * w).sum(), x, create_graph=True)
         assert [h.tolist() for h in tdt.autograd.grad(g.sum(), (x, w))] == [[0.0, 0.0], [0.0, 1.0]]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64"])
+@pytest.mark.parametrize("shape", [(2, 3), (1,), ()])
+def test_places_in_the_whole_keep_all_dimensions(shape, dtype):
+    found = []
+    for lib in [torch] + [tdt] * CALLS:
+        x = lib.arange(math.prod(shape), dtype=getattr(lib, dtype)).reshape(shape)
+        results = x.argmax(keepdim=True), x.argmin(None, True), lib.argmax(x, keepdim=True)
+        found.append([(tuple(r.shape), r.tolist()) for r in results])
+    assert found.count(found[0]) == len(found)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint8", "bool", "complex64"])
+@pytest.mark.parametrize("number", [2, -1, 2.5, True, 1j, 2**40, INF, -0.0])
+@pytest.mark.filterwarnings("ignore")
+def test_copies_of_numbers_are_pytorchs(number, dtype):
+    if isinstance(number, float) and dtype[0] in "iu" and math.isinf(number):
+        return  # undefined
+    results = []
+    for lib in [torch] + [tdt] * CALLS:
+        x = lib.ones(2, 2, dtype=getattr(lib, dtype))
+        assert x.t().copy_(number)._version == 1
+        results.append(repr(x.tolist()))
+    assert results.count(results[0]) == len(results)
+    with pytest.raises(TypeError, match="'other' .* must be Tensor, not NoneType"):
+        x.copy_(None)
+
+
+@pytest.mark.parametrize("lib", [tdt, torch])
+def test_a_histogram_has_bins(lib):
+    for bins in (0, -1, lib.tensor([1.0])):
+        with pytest.raises(RuntimeError, match="bins must be > 0"):
+            lib.histogram(lib.ones(2), bins)
+
+
+ELEMENTWISE = {
+    "add": lambda t, x, y: x + y, "div": lambda t, x, y: x / y, "eq": lambda t, x, y: x == y, "atan2": lambda t, x, y: x.atan2(y),
+    "fmod": lambda t, x, y: t.fmod(x, y), "pow": lambda t, x, y: x**y, "where": lambda t, x, y: t.where(x > 0, x, y),
+}  # fmt: skip
+LAYOUTS = {"expanded": lambda x: x[:1].expand(4, 3), "turned": lambda x: x.t()[:3].contiguous().t(), "row": lambda x: x[:1],
+           "expanded columns": lambda x: x.t()[:, :1].expand(4, 3)[:4] if x.shape[1] == 4 else x[:, :1].expand(4, 3)}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+@pytest.mark.parametrize(
+    "dtypes", [("float64", "float32"), ("float64", "int64"), ("float32", "bfloat16"), ("int64", "int32")]
+)
+def test_strides_of_promoted_results_are_pytorchs_in_every_call(name, dtypes):
+    for layouts in itertools.product(LAYOUTS, LAYOUTS):
+        for swap in (1, -1):
+            strides = []
+            for lib in [torch] + [tdt] * CALLS:
+                x, y = (
+                    LAYOUTS[way](lib.ones(4, 3, dtype=getattr(lib, dtype)))
+                    for way, dtype in zip(layouts, dtypes[::swap], strict=True)
+                )
+                strides.append(ELEMENTWISE[name](lib, x, y).stride())
+            assert strides.count(strides[0]) == len(strides), (layouts, swap, strides)
+
+
+REFUSE_BOOLS = ["ceil", "floor", "trunc", "round", "abs", "neg", "square", "relu"]
+PREDICATES = ["sign", "sgn", "isnan", "isinf", "isfinite", "isposinf", "isneginf", "isreal", "nan_to_num"]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "bool", "float32"])
+@pytest.mark.parametrize("name", REFUSE_BOOLS + PREDICATES)
+def test_results_for_integers_keep_the_order_in_memory(name, dtype):
+    if dtype == "bool" and name in REFUSE_BOOLS:
+        return
+    for layout in LAYOUTS.values():
+        strides = []
+        for lib in [torch] + [tdt] * CALLS:
+            strides.append(getattr(layout(lib.ones(4, 3, dtype=getattr(lib, dtype))), name)().stride())
+        assert strides.count(strides[0]) == len(strides), strides

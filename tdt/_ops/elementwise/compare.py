@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tdt._backend.layout import empty_in_order
 from tdt._core import dtype as _dtype
 from tdt._core.dtype import ALL, FLOAT8_WITH_INF, FLOAT8S, INTEGRAL, INTS, REAL, check_category
 from tdt._core.methods import function_alias, method
@@ -280,11 +281,18 @@ def bitwise_right_shift(input: Tensor | Number, other: Tensor | Number, *, out: 
     """
 
 
+def _everywhere(xp: ModuleType, x: Any, value: bool) -> Any:
+    """The same for each element of x, in its order in memory."""
+    out = empty_in_order(xp, x, bool)
+    out.fill(value)  # a third of the time of `full`
+    return out
+
+
 def _on_floats(name: str, otherwise: bool) -> Any:
     """A predicate of floating-point numbers; for integers its result is `otherwise`."""
 
     def forward(xp: ModuleType, x: Any) -> Any:
-        return xp.full(x.shape, otherwise) if x.dtype.kind in "biu" else getattr(xp, name)(x)
+        return _everywhere(xp, x, otherwise) if x.dtype.kind in "biu" else getattr(xp, name)(x)
 
     return forward
 
@@ -332,7 +340,7 @@ def _equal_to(number: float) -> Any:
     """Whether floating-point numbers equal an infinity; False for integers."""
 
     def forward(xp: ModuleType, x: Any) -> Any:
-        return xp.full(x.shape, False) if x.dtype.kind in "biu" else x == number
+        return _everywhere(xp, x, False) if x.dtype.kind in "biu" else x == number
 
     return forward
 
@@ -364,11 +372,7 @@ def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def _is_real(xp: ModuleType, x: Any) -> Any:
-    if x.dtype.kind == "c":
-        return x.imag == 0
-    out = xp.empty(x.shape, bool)
-    out.fill(True)  # a third of the time of `ones`
-    return out
+    return x.imag == 0 if x.dtype.kind == "c" else _everywhere(xp, x, True)
 
 
 @method()

@@ -12,6 +12,7 @@ import numpy as np
 
 from tdt import _kernels
 from tdt._backend import where
+from tdt._backend.layout import in_order
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front, integer
 from tdt._core.dtype import ALL, FLOAT8_SIGNED, FLOATING, NUMBERS, REAL, REAL_NUMBERS, check_category
@@ -52,7 +53,7 @@ def _rounding(name: str) -> Any:
 
     def forward(xp: ModuleType, x: Any, *, out: Any = None) -> Any:
         if x.dtype.kind != "f" and x.dtype.kind != "V":
-            return x.copy()
+            return in_order(xp, x.copy(order="K"), [x])
         return getattr(xp, name)(x) if out is None else getattr(xp, name)(x, out=out)
 
     return forward
@@ -62,7 +63,7 @@ def _sign_forward(xp: ModuleType, x: Any) -> Any:
     if x.dtype.kind == "f":  # nan has sign 0, as in PyTorch
         unit = x.dtype.type(1)
         return (x > 0) * unit - (x < 0) * unit
-    return x.copy() if x.dtype == bool else xp.sign(x)
+    return in_order(xp, x.copy(order="K"), [x]) if x.dtype == bool else xp.sign(x)
 
 
 def _sgn_forward(xp: ModuleType, x: Any) -> Any:
@@ -405,7 +406,7 @@ def _round(xp: ModuleType, x: Any, *, decimals: int | None = None, out: Any = No
         if decimals is not None:
             check_category("round", FLOATING, _dtype.of(x.dtype))
         if out is None:
-            return x.copy()
+            return in_order(xp, x.copy(order="K"), [x])
         if out is not x:
             xp.copyto(out, x)
         return out
@@ -461,10 +462,10 @@ def _largest(kind: _dtype.dtype) -> float:
 @op(computes=False, sparse_values="coalesced", formula=True)
 def _nan_to_num(xp: ModuleType, x: Any, *, nan: float, posinf: float, neginf: float) -> Any:
     kind, number = x.dtype.kind, x.dtype.type
-    if kind in "biu":
-        return x.copy()
-    if kind == "c":
-        out = x.copy()
+    if kind in "biuc":
+        out = in_order(xp, x.copy(order="K"), [x])
+        if kind != "c":
+            return out
         for part in (out.real, out.imag):
             part[...] = _nan_to_num.forward(xp, part, nan=nan, posinf=posinf, neginf=neginf)
         return out

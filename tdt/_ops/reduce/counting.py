@@ -228,6 +228,7 @@ def _histogram_of(
         )
     if isinstance(bins[0], Tensor):
         edges = [_checked_edges(points, e) for e in bins]
+        _refuse_no_bins([e.numel() - 1 for e in edges])
     else:
         edges = _equal_edges(points, bins, ends)
     hist = _histogram(points, weight, *edges)
@@ -236,6 +237,12 @@ def _histogram_of(
         for d, e in enumerate(edges):
             hist = hist / e.diff().reshape([-1] + [1] * (hist.ndim - 1 - d))
     return hist, edges
+
+
+def _refuse_no_bins(bins: Sequence[int]) -> None:
+    for d, n in enumerate(bins):
+        if n <= 0:
+            raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {n} for dimension {d}")
 
 
 def _checked_edges(points: Tensor, edges: Tensor) -> Tensor:
@@ -254,9 +261,7 @@ def _equal_edges(points: Tensor, bins: Sequence[int], ends: Any) -> list[Tensor]
         raise NotImplementedError(
             f"\"histogramdd\" not implemented for '{SCALAR_NAMES[points.dtype]}'; pass the bin edges as tensors"
         )
-    if any(n <= 0 for n in bins):
-        d, n = next((d, n) for d, n in enumerate(bins) if n <= 0)
-        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {n} for dimension {d}")
+    _refuse_no_bins(bins)
     if ends is not None and len(ends) != 2 * len(bins):
         raise RuntimeError(f"torch.histogramdd: for a {len(bins)}-dimensional histogram range should have {2 * len(bins)} "
                            f"elements, but got {len(ends)}")  # fmt: skip

@@ -226,7 +226,7 @@ def _place(op: Op, input: Tensor, dim: Any, keepdim: bool, out: Tensor | None) -
     dim = None if dim is None else wrap_dim(dim, ndim)
     refuse_empty(op.name, input, None if dim is None or not ndim else (dim,), IndexError)
     refuse_out(out, _dtype.int64)
-    return finish(op, out, input, dim=dim if ndim else None, keepdim=keepdim and (dim is not None or not ndim))
+    return finish(op, out, input, dim=dim if ndim else None, keepdim=keepdim)
 
 
 @method()

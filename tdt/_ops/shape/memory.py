@@ -15,7 +15,7 @@ from tdt._core import dtype as _dtype
 from tdt._core.aliases import Device, Number
 from tdt._core.dtype import FLOAT8S
 from tdt._core.float8 import KINDS
-from tdt._core.from_data import LARGE
+from tdt._core.from_data import LARGE, check_numbers
 from tdt._core.memory_format import channels_last, channels_last_3d, contiguous_format, memory_format, preserve_format
 from tdt._core.methods import method
 from tdt._core.mode import state
@@ -282,10 +282,11 @@ def copy_(input: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     """Overwrite the elements with those of `other`, broadcast and converted to the dtype and device of this tensor.
 
     Args:
+        other: a tensor, or a number.
         non_blocking: has no effect.
     Shape: input (*); other broadcastable to it; result `input`.
     Raises:
-        TypeError: when `other` is not a tensor.
+        TypeError: when `other` is neither.
         RuntimeError: when the shape of `other` does not broadcast.
 
     >>> import tdt
@@ -300,6 +301,9 @@ def copy_(input: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
     ):
         input._st.bump_version()
         return input
+    if isinstance(other, (bool, int, float, complex)):
+        check_numbers((other,))
+        other = alias(np.asarray(other), None)
     if not isinstance(other, Tensor):
         raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(other).__name__}")
     if not _same_device(input.device, other):
