@@ -14,6 +14,7 @@ import numpy as np
 
 from tdt._kernels import from_formula
 from tdt._random._generator import Generator
+from tdt._random._mersenne import MersenneTwister
 from tdt._random._rounding import fma64
 from tdt._random.draws import BLOCK, Shape, as_complex, narrow, real_of, uniform, unit64
 
@@ -31,6 +32,8 @@ def normal(gen: Generator, shape: Shape, dtype: Any, mean: float = 0.0, std: flo
     with gen.lock:
         if (drawn := gen.filled(shape, dtype, "normal" if dense else "pairs", (mean, std))) is not None:
             return drawn
+        if dtype.itemsize == 2 and (flat := _normals_for_half(gen, n, (mean, std), dense)) is not None:
+            return narrow(flat, dtype).reshape(shape)
         if gen.engine.xp is not np:
             flat = _normal_blocks(gen, -(-n // 16) * 16, dtype, mean, std)[:n]
         elif n < 16 or not dense:
@@ -38,6 +41,20 @@ def normal(gen: Generator, shape: Shape, dtype: Any, mean: float = 0.0, std: flo
         else:
             flat = _normal_blocks(gen, n, dtype, mean, std)
     return narrow(flat, dtype).reshape(shape)
+
+
+def _normals_for_half(gen: Generator, n: int, numbers: tuple[float, float], dense: bool) -> Any:
+    """float32 numbers from which those of half precision are rounded, by a kernel; None, with nothing drawn, where none does."""
+    if not isinstance(gen.engine, MersenneTwister):
+        return None
+    flat, whole = np.empty(n, np.float32), n // 16 * 16
+    if n < 16 or not dense:
+        return flat if gen.fill(flat, "pairs", numbers) else None
+    if not gen.fill(flat[:whole], "normal", numbers):
+        return None
+    if whole < n:
+        gen.fill(flat[n - 16 :], "normal", numbers)
+    return flat
 
 
 def _normal_pairs(gen: Generator, n: int) -> Any:

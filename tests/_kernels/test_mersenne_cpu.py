@@ -80,6 +80,9 @@ def test_large_draws_are_those_of_the_portable_form():
         lambda: tdt.randn(n, dtype=tdt.float64),
         lambda: tdt.zeros(n, dtype=tdt.float64).normal_(3, 0.7),
         lambda: tdt.zeros(n, dtype=tdt.float64)[::2].normal_(3, 0.7),
+        lambda: tdt.randn(n, dtype=tdt.float16),
+        lambda: tdt.zeros(n - n % 16, dtype=tdt.bfloat16).normal_(3, 0.7).float(),
+        lambda: tdt.zeros(n, dtype=tdt.bfloat16)[::2].normal_(3, 0.7).float(),
         lambda: tdt.randperm(n),
         lambda: tdt.rand(n, dtype=tdt.bfloat16).float(),
         lambda: tdt.multinomial(tdt.arange(1, 5001).float().reshape(2, 2500), 9),
@@ -131,6 +134,8 @@ def test_small_draws_have_the_same_numbers_before_and_after_their_kernels_are_lo
         lambda: tdt.empty(3).exponential_(0.3),
         lambda: tdt.empty(20, dtype=tdt.float64).normal_(2, 0.3),
         lambda: tdt.empty(5, dtype=tdt.float64).normal_(2, 0.3),
+        lambda: tdt.empty(5, dtype=tdt.float16).normal_(2, 0.3),
+        lambda: tdt.empty(37, dtype=tdt.float16).normal_(2, 0.3),
     )
     tdt.manual_seed(5)
     first = [[draw().numpy() for draw in draws] for _ in range(60)]
