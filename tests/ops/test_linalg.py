@@ -472,3 +472,15 @@ def test_matrices_with_nan_have_no_cholesky_factor_as_in_pytorch(dtype, padding)
                 codes.append(str(error))
         found.append(codes)
     assert found[0] == found[1]
+
+
+@pytest.mark.skipif(not tdt._kernels.enabled(), reason="kernels are off")
+def test_traces_of_large_matrices_take_the_short_way_on_several_threads_too(monkeypatch):
+    x, before = tdt.arange(90_000.0).reshape(300, 300), tdt.get_num_threads()
+    try:
+        tdt.set_num_threads(2)
+        expected = [x.trace() for _ in range(9)][-1]
+        monkeypatch.setattr(tdt._kernels, "total", None)  # which the op's forward calls
+        assert x.trace() == expected == sum(301 * k for k in range(300))
+    finally:
+        tdt.set_num_threads(before)

@@ -500,7 +500,7 @@ def _prepare_trace(
     return _kernels.for_arrays(lambda a: rows(a.diagonal()), rows, [np.empty(shape, dtype).diagonal()]), {}
 
 
-_short_trace = FastPath(_trace, _prepare_trace, _kernels.PIECE**2)  # of which the diagonal has up to PIECE
+_short_trace = FastPath(_trace, _prepare_trace, _kernels.PIECE**2, shares=True)  # of a diagonal of up to PIECE
 
 
 @method()
