@@ -132,6 +132,14 @@ def ndtr(x: Expression) -> Expression:
     return to_float(_erfc_double(to_double(x) * -0.7071067811865476) * 0.5)
 
 
+def log_ndtr(x: Expression) -> Expression:
+    """Logarithm of `ndtr`. Max ulp 1.8."""
+    wide, above = to_double(x), x > 0.5
+    part = _erfc_double(where(above, wide, -wide) * 0.7071067811865476) * 0.5  # ndtr of x, or above of -x
+    far = to_float(_log_double(to_double(erfcx(x * -0.707106781)) * 0.5) - wide * wide * 0.5)
+    return where(above, log1p(-to_float(part)), rarely(x < -5, far, to_float(_log_double(part))))
+
+
 def xlog1py(x: Expression, y: Expression) -> Expression:
     """x log(1 + y); 0 where x is 0 and y is not NaN. Max ulp 2.0."""
     return where(x == 0, where(y != y, y, 0), x * log1p(y))

@@ -28,7 +28,7 @@ from tdt._kernels._exponential import (
 from tdt._kernels._gamma import digamma, trigamma
 from tdt._kernels._gamma import lgamma as gammaln
 from tdt._kernels._oscillating import airy_ai, j0, j1, y0, y1
-from tdt._kernels._special import entr, erf, erfc, erfcx, erfinv, ndtr, xlog1py
+from tdt._kernels._special import entr, erf, erfc, erfcx, erfinv, log_ndtr, ndtr, xlog1py
 from tdt._kernels._trigonometric import arccos, arcsin, arctan, arctan2, cos, sin, tan
 from tdt._kernels.expression import (
     Expression,
@@ -75,7 +75,7 @@ __all__ = [
     "Expression", "abs", "absolute", "airy_ai", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
     "as_expression", "asarray", "ceil", "copysign", "cos", "cosh", "digamma", "entr", "erf", "erfc", "erfcx", "erfinv", "exp",
     "exp2", "expm1", "floor", "floor_divide", "fma", "fmax", "fmin", "fmod", "gammaln", "hypot", "i0", "i0e", "i1", "i1e",
-    "isfinite", "isinf", "isnan", "j0", "j1", "k0", "k0e", "k1", "k1e", "log", "log10", "log1p", "log2", "logaddexp",
+    "isfinite", "isinf", "isnan", "j0", "j1", "k0", "k0e", "k1", "k1e", "log", "log10", "log1p", "log2", "log_ndtr", "logaddexp",
     "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply", "ndtr",
     "negative", "nextafter", "ones", "power", "rarely", "reciprocal", "remainder", "rint", "sign", "sin", "sinh", "sqrt",
     "square", "tan", "tanh", "trigamma", "true_divide", "trunc", "where", "xlog1py", "y0", "y1", "zeros_like",

@@ -169,6 +169,7 @@ def erfcx(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @unary_op(
     special("log_ndtr"),
+    formula=True,
     vjp=lambda g, x: g / erfcx(x * -math.sqrt(0.5)) * math.sqrt(2 / math.pi),
     dtypes=FLOAT_OR_DOUBLE,
     node="SpecialLogNdtrBackward0",
