@@ -66,15 +66,17 @@ class Tensor:
     """
 
     __slots__ = ("_a", "_st", "_edge", "_view", "_grad", "__dict__", "__weakref__")
-    _a: Any
-    _st: Storage
-    _edge: tuple[Any, int] | None
-    _view: View | None
+    _a: Any  # the array: NumPy's or CuPy's, a MetaArray or a SparseCOO
+    _st: Storage  # shared with all views of the same memory
+    _edge: (
+        tuple[Any, int] | None
+    )  # where the gradient goes: (node, output number), LEAF, or None if it does not require one
+    _view: View | None  # None unless the tensor is a view
     _grad: Tensor | None
-    _hooks: dict | None = None
-    _post_hooks: dict | None = None
-    _node_hooks: Any = None
-    _retains = False
+    _hooks: dict | None = None  # of `register_hook` on a leaf; those of computed tensors belong to their node
+    _post_hooks: dict | None = None  # of `register_post_accumulate_grad_hook`
+    _node_hooks: Any = None  # NodeHooks of a leaf's AccumulateGrad, which is created on each access
+    _retains = False  # whether `retain_grad` was called
     _begin_with: Callable[..., None]  # for the first tensor of a subclass: `tdt._core.torch_function._begin_with`
     _fill: Callable[..., None]  # implementation of the legacy constructor: `tdt._core.legacy_constructor.fill`
     __array_priority__ = 1000  # makes NumPy call Tensor's reflected operators for `array + tensor`

@@ -23,12 +23,8 @@ RUNS = (
     "tdt.autograd._in_place_methods", "tdt.sparse.", "tdt.nn.init", "tdt.linalg", "tdt.fft", "tdt.special",
 )  # fmt: skip
 NO_FUNCTIONS_OF_TENSORS = {"is_tensor", "is_distributed", "broadcast_shapes"}
-OF_VALUES = {
-    "tensor",
-    "as_tensor",
-    "from_numpy",
-    "scalar_tensor",
-}  # which modes take over, and classes of tensors do not
+# Functions of values, whose calls modes take over and classes of tensors do not.
+OF_VALUES = {"tensor", "as_tensor", "from_numpy", "scalar_tensor"}
 # Methods that are no functions of tensors, that handlers themselves call, or that call `unbind`.
 NOT_OVERRIDDEN = {"as_subclass", "__iter__", "__init__", "__hash__", "__setattr__", "__getattr__", "__dir__"}
 # Python's operators by the methods that handlers get for them.

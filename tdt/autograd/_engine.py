@@ -182,14 +182,14 @@ def _run_nodes(task: GraphTask) -> None:  # noqa: C901  (the inner loop of backw
         results = None
         if node.__class__ is Node:
             plan = node.backward_plan
-            short = plan.short_in_graph if graph else plan.short
-            if short and node.hooks is None and (runs is None or _runs_whole(node, runs, task.requested)):
+            run = plan.specialized_in_graph if graph else plan.specialized
+            if run and node.hooks is None and (runs is None or _runs_whole(node, runs, task.requested)):
                 g = pending.get(node)
                 if g.__class__ is on_gpu and not graph:
-                    short = plan.short_on_gpu
+                    run = plan.specialized_on_gpu
                 elif not (g.__class__ is Tensor if graph else g.__class__ is ndarray and g.nbytes < IN_PLACE):
-                    short = None
-                if short and anomaly is None and (results := short(node, g)) is not None:
+                    run = None
+                if run and anomaly is None and (results := run(node, g)) is not None:
                     del pending[node]
         elif isinstance(node, Tensor):
             _run_leaf(task, node)

@@ -21,7 +21,7 @@ from tdt._core.writing import check_memory
 from tdt._kernels import CONVERSIONS
 from tdt.autograd._node import sum_to
 from tdt.autograd._op import op
-from tdt.autograd._views import look
+from tdt.autograd._views import apply_chain
 
 
 @op(
@@ -66,7 +66,7 @@ def _copy_slices(xp, base, new, *, chain, order):
     """
     out = base.transpose(order).copy().transpose(_inverse(order))
     with no_grad(), real():
-        part = look(wrap(out), chain)
+        part = apply_chain(wrap(out), chain)
     check_memory(part)  # a write through expand: the gradient of an element would be ambiguous
     part._a[...] = new
     return out
@@ -79,7 +79,7 @@ def _(g, new_shape, chain, order):
 
 @_copy_slices.vjp("new")
 def _(g, chain, order):
-    return look(g.permute(order).contiguous().permute(_inverse(order)), chain)
+    return apply_chain(g.permute(order).contiguous().permute(_inverse(order)), chain)
 
 
 def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from tdt._core.mode import no_grad, state
 from tdt._core.tensor import LEAF, Tensor, alias, wrap
 from tdt.autograd._accumulate import NodeHooks
 from tdt.autograd._graph import GraphNode
-from tdt.autograd._inplace import check_writable, rebase
+from tdt.autograd._inplace import check_inplace, rebase_history
 from tdt.autograd._node import kind_of, number, sum_to, zeros
 from tdt.autograd._views import NOWHERE, edge_of, edge_without_hooks
 
@@ -259,7 +259,7 @@ def _attach(node: FunctionNode, inputs: tuple, outputs: tuple) -> tuple:
     for t in node.dirty_tensors:
         if not any(t is o for o in outputs):
             raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output.")
-        check_writable(t, "has been")
+        check_inplace(t, "has been")
         if t._view is not None:
             node.edges = [
                 edge_without_hooks(t, e) if x is t and e is not None else e
@@ -271,7 +271,7 @@ def _attach(node: FunctionNode, inputs: tuple, outputs: tuple) -> tuple:
     for k, t in enumerate(outputs):
         if isinstance(t, Tensor) and id(t) not in nondiff and t.dtype.category >= FLOAT:
             if id(t) in dirty:
-                rebase(t, (node, k))
+                rebase_history(t, (node, k))
             else:
                 t = alias(t._a, (node, k), t._st) if id(t) in input_ids else t
                 t._edge = (node, k)

@@ -15,7 +15,7 @@ from tdt._core.mode import enable_grad, real, state
 from tdt._core.tensor import LEAF, Tensor, View, alias
 from tdt._core.writing import check_memory, check_overlap
 from tdt.autograd._autocast import autocast
-from tdt.autograd._inplace import check_writable, is_plain, may_require_grad, write
+from tdt.autograd._inplace import check_inplace, is_plain, may_require_grad, write
 from tdt.autograd._op_table import OPS
 from tdt.autograd._remembered_writes import FEW
 from tdt.autograd._views import edge_of, edge_without_hooks
@@ -96,7 +96,7 @@ def _have_no_graph(values: Iterable[Any]) -> bool:
 
 def _recorded_copy(x: Tensor) -> Tensor:
     """A copy of what is written to, of whose gradient hooks on a view hear nothing."""
-    check_writable(x)
+    check_inplace(x)
     edge = edge_of(x) if x._view is not None else None
     if edge is not None and edge is not LEAF:
         x = alias(x._a, edge_without_hooks(x, edge), x._st)
@@ -219,7 +219,7 @@ def become_view(input: Tensor, make_view: Callable[[], Tensor]) -> Tensor:
     if recording:
         if input._edge is LEAF:
             raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
-        check_writable(input)
+        check_inplace(input)
     check_memory(input, repeats=True)
     viewed, view, storage = make_view(), input._view, input._st
     storage.bump_version()

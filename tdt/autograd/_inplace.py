@@ -19,7 +19,14 @@ from tdt._kernels import LARGE_ARITHMETIC
 from tdt._kernels._threads import THREADS
 from tdt.autograd._dispatch import apply, converted, number_key, ufunc_of
 from tdt.autograd._record import WRITE
-from tdt.autograd._views import check_view, edge_of, edge_without_hooks, may_require_grad, move, record
+from tdt.autograd._views import (
+    check_view,
+    edge_of,
+    edge_without_hooks,
+    may_require_grad,
+    record_copy_slices,
+    set_gradient_edge,
+)
 from tdt.autograd._writes_on_gpu import written
 
 if TYPE_CHECKING:
@@ -56,7 +63,7 @@ def write(  # noqa: C901  (one way for every op in place)
         return x
     recording = state.grad and any(isinstance(t, Tensor) and t.requires_grad for t in (x, *rest))
     if recording:
-        check_writable(x)
+        check_inplace(x)
         for t in rest:  # as in PyTorch, a view whose base was modified is rejected before memory is checked
             if isinstance(t, Tensor):
                 edge_of(t)
@@ -88,7 +95,7 @@ def write(  # noqa: C901  (one way for every op in place)
     if result._edge is not None:
         result = converted(result, of(x._a.dtype))
         point_at(result._edge, x)
-        rebase(x, result._edge)
+        rebase_history(x, result._edge)
     return x
 
 
@@ -281,7 +288,7 @@ def _direct_target(op: Op, x: Tensor, rest: tuple) -> Any:
     return a
 
 
-def check_writable(x: Tensor, what: str = "is being") -> None:
+def check_inplace(x: Tensor, what: str = "is being") -> None:
     """Refuse writes that would make gradients wrong: to leaves, views of leaves, multi-views, views made without grad.
 
     As in PyTorch, a view of a leaf counts as a leaf until its edge is computed after an in-place write to its base.
@@ -329,13 +336,16 @@ def point_at(edge: tuple, x: Tensor) -> None:
             node.saved[slot] = (x._a, x._st, x._st.version)
 
 
-def rebase(x: Tensor, edge: tuple) -> None:
-    """Set the edge of `x`; if it is a view, update the base by `copy_slices` and derive the view's edge from the base's."""
+def rebase_history(x: Tensor, edge: tuple) -> None:
+    """Set the edge of `x` after a write.
+
+    If `x` is a view, the base gets the edge of `copy_slices`, and the view's own edge is derived from that.
+    """
     view = x._view
     if view is None:
-        move(x, edge)
+        set_gradient_edge(x, edge)
         return
-    move(view.base, record(view, alias(x._a, edge)))
+    set_gradient_edge(view.base, record_copy_slices(view, alias(x._a, edge)))
     view.version = -1
     edge_of(x)
 

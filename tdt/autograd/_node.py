@@ -35,8 +35,8 @@ _new = object.__new__
 NUMBERS = (bool, int, float, complex, type(None))
 NOTHING: dict[str, Any] = {}
 MOST_SUMS = 1000
-RUNS = 100  # of nodes of a plan, after which the next ones take its short form
-MOST_WRITTEN = 16  # operands of a node whose short form is written
+RUNS = 100  # of nodes of a plan, after which code is written for the plan
+MOST_WRITTEN = 16  # operands of a node for which code is written
 PLAIN = (list, tuple)  # of what nodes save, unless hooks pack it
 
 
@@ -54,7 +54,8 @@ class BackwardPlan:
     __slots__ = ("op", "names", "keep", "keep_operands", "keep_outputs",
                  "fold", "named", "calls", "fast_calls", "fast", "broadcasts", "multiple_outputs",
                  "variadic", "needs_shapes", "needs_dtypes", "widens", "wide_scalars", "has_rule", "numbers", "dtypes",
-                 "in_place", "prepare", "gpu_calls", "short", "short_in_graph", "short_on_gpu", "runs")  # fmt: skip
+                 "in_place", "prepare", "gpu_calls", "specialized", "specialized_in_graph", "specialized_on_gpu",
+                 "runs")  # fmt: skip
 
     def __init__(self, op: Op, mask: int, count: int, low: Any = None, nowhere: int = 0, kinds: tuple = ()):
         nowhere = nowhere if len(op.rules) > 1 else 0  # a single rule keeps and runs, as in PyTorch
@@ -75,35 +76,35 @@ class BackwardPlan:
         saved = self._choose_saved(params, nowhere)
         order = self._make_getters(params, saved)
         self._make_calls(rules, order, needed, low)
-        # `short(node, g)`: the results of `Node.run` for a small gradient on the CPU, None where that is to give them; False:
-        # always. To write its code takes as long as it saves in some hundred runs. The others are for gradients on the only
-        # GPU, of calls without programs or of views, and for tensors, for a graph.
-        self.short: Any = False
-        self.short_in_graph: Any = False
-        self.short_on_gpu: Any = False
-        if self._has_short_form(order):
-            self.short_in_graph = partial(self._counted, rules, order, "short_in_graph")
+        # `Node.run` with code written for this plan, as `run(node, g)`: of small gradients on the CPU; of tensors, for a graph;
+        # and on the only GPU, of calls without programs or of views. The result is None where `Node.run` is to give it. False
+        # where there is no such code: to write it takes as long as it saves in some hundred runs.
+        self.specialized: Any = False
+        self.specialized_in_graph: Any = False
+        self.specialized_on_gpu: Any = False
+        if self._is_specializable(order):
+            self.specialized_in_graph = partial(self._counted, rules, order, "specialized_in_graph")
             if self.fast and not op.part:
-                self.short = partial(self._counted, rules, order, "short")
+                self.specialized = partial(self._counted, rules, order, "specialized")
                 if op.layouts is False or all(hasattr(rule.fast, "gives_views") for rule in rules):
-                    self.short_on_gpu = partial(self._counted, rules, order, "short_on_gpu")
+                    self.specialized_on_gpu = partial(self._counted, rules, order, "specialized_on_gpu")
         self.runs = 0
 
-    def _has_short_form(self, order: list[str]) -> bool:
-        """Whether no more belongs to a run than what `_short_form` writes."""
+    def _is_specializable(self, order: list[str]) -> bool:
+        """Whether no more belongs to a run than what `_specialize` writes."""
         if not self.calls or self.widens or self.multiple_outputs or len(self.names) > MOST_WRITTEN:
             return False
         return not (self.op.recomputed or any(name.startswith("g_") for name in order))
 
     def _counted(self, rules: list[Rule], order: list[str], which: str, node: Node, g: Any) -> None:
-        """A short form in the first runs."""
+        """The specialized run in the first runs: leaves them to `Node.run`."""
         self.runs += 1
         if self.runs >= RUNS:
-            setattr(self, which, self._short_form(rules, order, which))
+            setattr(self, which, self._specialize(rules, order, which))
 
-    def _short_form(self, rules: list[Rule], order: list[str], which: str) -> Callable[[Node, Any], list | None]:
+    def _specialize(self, rules: list[Rule], order: list[str], which: str) -> Callable[[Node, Any], list | None]:
         """`Node.run` written out for this plan. which: the attribute."""
-        graph, on_gpu = which == "short_in_graph", which == "short_on_gpu"
+        graph, on_gpu = which == "specialized_in_graph", which == "specialized_on_gpu"
         count, places = len(order) - len(self.named), iter(range(len(self.keep)))
         values = {"g": "g", "xp": "np"}
         for name in order[4:count]:
@@ -116,7 +117,7 @@ class BackwardPlan:
         scope |= {"np": _backend.gpu() if on_gpu else np, "Saved": list if self.keep else tuple}
         scope |= {"sum_to": sum_to, "alias": alias, "ndarray": ndarray, "linked": linked}
         lines = ["saved = node.saved"]  # by a hook, it is of another class
-        unprepared = " or node.call" * (self.prepare is not None and which == "short")
+        unprepared = " or node.call" * (self.prepare is not None and which == "specialized")
         lines.append(f"if saved.__class__ is not Saved{unprepared}: return None")
         lines.append("if g._a.__class__ is not ndarray: return None" if graph else "")
         for k, i in enumerate(self.keep):
@@ -151,8 +152,8 @@ class BackwardPlan:
         if graph and self.op.linked:
             results = [r if r == "None" else f"linked({r}, node.edges[{i}])" for i, r in enumerate(results)]
         lines.append(f"return [{', '.join(results)}]")
-        exec("def short(node, g):\n    " + "\n    ".join(lines), scope)
-        return scope["short"]
+        exec("def specialized(node, g):\n    " + "\n    ".join(lines), scope)
+        return scope["specialized"]
 
     def _choose_saved(self, params: list[str], nowhere: int) -> list[str]:
         """Choose the operands and outputs that a node saves: those that a rule's parameters name. Returns their names."""
@@ -280,7 +281,8 @@ def linked(g: Any, edge: Any) -> Any:
 class Node(GraphNode):
     """A recorded call of an op. `edges[i]` is (node or leaf, output number) for operand i, or None without a gradient.
 
-    Numbers increase, and a node is created after its inputs: descending `number` is a valid order for backward.
+    In PyTorch's terms `edges` are the next edges, `saved` the saved tensors with their versions, and `number` is the sequence
+    number. Numbers increase, and a node is created after its inputs: descending `number` is a valid order for backward.
     """
 
     __slots__ = ("backward_plan", "edges", "saved", "shapes", "dtypes", "attributes", "aux", "number", "hooks", "outs",

@@ -22,9 +22,8 @@ from tdt.autograd._layouts import Programs
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
 
-Form = Callable[
-    [Sequence[Any], dict[str, Any], Any], Any
-]  # of arrays and numbers, attributes, target; None: it has no kernel
+# Of arrays and numbers, attributes and target; None if it has no kernel for them.
+Form = Callable[[Sequence[Any], dict[str, Any], Any], Any]
 
 
 def form_of(op: Op) -> Form | None:

@@ -100,20 +100,17 @@ class Traits:
     # Under autocast the operands after the first may stay float32: "converted" where the op is computed in float32, "packed"
     # also where it is computed by instructions for bfloat16.
     float32_weights: str = ""
-    half: bool | str = (
-        False  # forward and array-level rules take half-precision arrays, and round results once: NumPy's
-    )
-    # arrays with True, CuPy's too with "everywhere"
-    rounds_numbers: bool = (
-        False  # the forward takes numbers rounded to half precision, as PyTorch's sums and comparisons do
-    )
+    # Forward and array-level rules take half-precision arrays and round results once: NumPy's arrays with True, CuPy's too with
+    # "everywhere".
+    half: bool | str = False
+    # The forward takes numbers rounded to half precision, as PyTorch's sums and comparisons do.
+    rounds_numbers: bool = False
     # Operands that half precision takes in float32 where they are 0-d and of another type, as PyTorch does: forward the second,
     # and in gradients all of these.
     wide_scalars: tuple[str, ...] = ()
     formula: bool = False  # forward and array-level rules compute each element from the operands' at its place alone
-    fold: str = (
-        ""  # the reduction that it is, with the attributes `dim` and `keepdim`, and with the defaults of all others
-    )
+    # The reduction that it is, with the attributes `dim` and `keepdim`, and with the defaults of all others.
+    fold: str = ""
 
 
 class Op(Traits):

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
 MOST_SAVED = 500  # calls of a function; no further ones are remembered
 INTS = frozenset([int])
-PLAIN = frozenset(
-    (int, bool, str, NoneType)
-)  # types of arguments by whose values calls are remembered, as by those of floats
+# Types of arguments by whose values calls are remembered, as by those of floats.
+PLAIN = frozenset((int, bool, str, NoneType))
 
 
 class CallsOnGpu:

@@ -41,8 +41,8 @@ def follow(*operands: Any) -> None:
             edge_of(t)
 
 
-def move(x: Tensor, edge: tuple | None) -> None:
-    """Put `x` at `edge`; if it retains its gradient, that is from now on the one of its new value."""
+def set_gradient_edge(x: Tensor, edge: tuple | None) -> None:
+    """Set the edge of `x`; if it retains its gradient, that is from now on the one of its new value."""
     old, x._edge = x._edge, edge
     if x._retains and edge is not None:
         if old is not None and old[0].hooks:
@@ -56,7 +56,7 @@ def refresh(x: Tensor) -> None:
     if view.base._edge is not None or (x._edge is not None and x._edge is not LEAF):
         check_view(x, "its base or another view of its base has been")
         view.version = x._st.version
-        move(x, replay(x)._edge)
+        set_gradient_edge(x, replay(x)._edge)
 
 
 def check_view(x: Tensor, what: str) -> None:
@@ -85,13 +85,13 @@ def check_view(x: Tensor, what: str) -> None:
 _backward_plans: dict[int, BackwardPlan] = {}
 
 
-def record(view: View, new: Tensor) -> tuple[Any, int]:
+def record_copy_slices(view: View, new: Tensor) -> tuple[Any, int]:
     """The edge of a view's base after `new` was written through the view into it; the values are in place already.
 
     The node keeps something, the chain, so that it refuses a second backward, as in PyTorch. `order`: how the base's
     dimensions lie in memory; copies must lie so too, or a `view` in the chain would not fit.
     """
-    base, steps = view.base, chain(view)
+    base, steps = view.base, chain_of(view)
     strides = base._a.strides
     order = tuple(sorted(range(len(strides)), key=lambda d: -strides[d]))
     edges = [(t, 0) if edge_of(t) is LEAF else edge_of(t) for t in (base, new)]
@@ -103,7 +103,7 @@ def record(view: View, new: Tensor) -> tuple[Any, int]:
     return node_of(back, edges, (base, new), (base._a, new._a), attributes, (), (steps,)), 0
 
 
-def chain(view: View) -> tuple:
+def chain_of(view: View) -> tuple:
     """All steps, as (op, attributes, output number), from the base as it lies now to the view."""
     steps, base, at = [], view.base, view
     while at is not None:
@@ -113,8 +113,8 @@ def chain(view: View) -> tuple:
     return (*(_way_back(base._a, view.base_array) if turned else ()), *reversed(steps))
 
 
-def look(t: Tensor, chain: tuple) -> Tensor:
-    """`t` after a chain of view ops."""
+def apply_chain(t: Tensor, chain: tuple) -> Tensor:
+    """The view of `t` that a chain of view ops gives."""
     for step, attributes, k in chain:
         t = step(t, **attributes)
         if k is not None:
@@ -128,7 +128,7 @@ def replay(x: Tensor) -> Tensor:
     base = view.base
     t = alias(base._a, (base, 0) if base._edge is LEAF else base._edge or NOWHERE, base._st)
     with enable_grad(), real():
-        return look(t, chain(view))
+        return apply_chain(t, chain_of(view))
 
 
 def edge_without_hooks(x: Tensor, edge: tuple) -> tuple | None:

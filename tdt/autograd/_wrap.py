@@ -83,9 +83,8 @@ def view_on_gpu(op: Op, x: Tensor, array: Any, attributes: dict, record: bool | 
 
 
 MOST_PLACES = 2000  # ways to divide arrays that are remembered
-_places: dict[
-    tuple, list[tuple]
-] = {}  # by op, attributes and how an array lies: shape, strides and offset of each view
+# By op, attributes and how an array lies: shape, strides and offset of each view.
+_places: dict[tuple, list[tuple]] = {}
 
 
 def views_on_gpu(op: Op, x: Tensor, attributes: dict, record: bool | None) -> tuple[Tensor, ...]:

@@ -28,7 +28,7 @@ from tdt._ops.index.nonzero import nonzero
 from tdt._ops.shape.memory import in_format
 from tdt._ops.shape.views import expand
 from tdt.autograd._in_place_methods import small_overwritten
-from tdt.autograd._inplace import check_writable, is_plain
+from tdt.autograd._inplace import check_inplace, is_plain
 from tdt.autograd._node import sum_to
 from tdt.autograd._op import op
 from tdt.autograd._remembered import calls_by_shape
@@ -405,7 +405,7 @@ def index_put_(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, 
     tensor([5., 0., 5.])
     """
     if state.grad and (input.requires_grad or values.requires_grad):
-        check_writable(input)
+        check_inplace(input)
         follow(input, values)
     if len(indices) > input.ndim:
         raise IndexError(f"too many indices for tensor of dimension {input.ndim} (got {len(indices)})")

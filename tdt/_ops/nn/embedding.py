@@ -15,7 +15,7 @@ from tdt._core.tensor import Tensor, wrap
 from tdt._kernels import chosen, float_lookup, gpu_kernel, gpu_lookup, gpu_table, kernel
 from tdt._ops.elementwise._front import tensor_argument
 from tdt._ops.index._checks import all_in_range, unsigned
-from tdt.autograd._inplace import check_writable
+from tdt.autograd._inplace import check_inplace
 from tdt.autograd._op import op
 from tdt.autograd._remembered import calls_by_shape
 
@@ -201,7 +201,7 @@ def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type
             [0.6000, 0.8000]])
     """
     check_type("embedding_renorm_", "indices", indices, (int64, int32))
-    check_writable(input)
+    check_inplace(input)
     _renorm(input, indices, max_norm, norm_type)
     return input
 
