@@ -49,6 +49,16 @@ class BackwardPlan:
     A rule's arguments are selected by position from [g, xp, needs, index, *saved, *named]: index is the position in the
     variadic operand, saved are the operands and outputs that rules have as parameters, and named are shapes, dtypes,
     attributes, aux values and single gradients.
+
+    Attributes:
+        keep: places, among operands and outputs, of what a node saves; `keep_operands` and `keep_outputs` are those of each.
+        fold: where the saved tensors of the variadic operand begin, and how many there are: rules get them as one list.
+        named: getters of the named arguments.
+        calls: of rules on tensors, see `_calls`; `fast_calls` on NumPy's arrays, where all rules have that form (`fast`), and
+            `gpu_calls` on CuPy's.
+        widens: the op computes half precision in float32, and its gradients are rounded to the operands' dtypes.
+        in_place: the only call may write its result into the incoming gradient.
+        numbers: the operands that are no tensors, as a bit set.
     """
 
     __slots__ = ("op", "names", "keep", "keep_operands", "keep_outputs",
