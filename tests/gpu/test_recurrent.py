@@ -8,6 +8,7 @@ from cupy import _raw
 import tdt
 from tdt import nn
 from tdt._kernels import recurrent_gpu
+from tdt._ops.nn.rnn import _shared
 
 LENGTHS = tdt.tensor([6, 4, 1])
 
@@ -101,3 +102,20 @@ def test_what_the_kernel_does_not_take_goes_step_by_step(kind: type, changes: di
         assert not {"lstm", "gru"} & {name for _, name, _ in found}
         results.append([out.detach().cpu(), leaf.grad.cpu()])
     tdt.testing.assert_close(*results)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_what_one_stream_has_uploaded_is_read_by_others(kind: type):
+    tdt.manual_seed(3)
+    layer, x = kind(5, 8), tdt.randn(6, 3, 5)
+    right = layer(nn.utils.rnn.pack_padded_sequence(x, LENGTHS))[0].data.detach()
+    layer.cuda()
+    there = nn.utils.rnn.pack_padded_sequence(x.cuda(), LENGTHS)
+    tdt.cuda.synchronize()
+    _shared._uploaded.cache_clear()
+    with tdt.cuda.stream(tdt.cuda.Stream()):
+        first = layer(there)[0].data.detach()
+    with tdt.cuda.stream(tdt.cuda.Stream()):  # which waits for nothing of the other one
+        tdt.testing.assert_close(layer(there)[0].data.detach().cpu(), right)
+    tdt.cuda.synchronize()
+    tdt.testing.assert_close(first.cpu(), right)

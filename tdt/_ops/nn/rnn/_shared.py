@@ -43,8 +43,10 @@ def place(xp: Any, index: Any) -> Any:
 
 @functools.lru_cache(256)
 def _uploaded(xp: Any, gpu: int, content: bytes, dtype: Any) -> Any:
-    """An index on a GPU, which batches of one shape share."""
-    return xp.asarray(np.frombuffer(content, dtype))
+    """An index on a GPU, which batches of one shape share; it is complete there: any stream may read it."""
+    found = xp.asarray(np.frombuffer(content, dtype))
+    xp.cuda.get_current_stream().synchronize()
+    return found
 
 
 def kernel_for_steps(kernels: Sequence[Kernel], xp: Any, sizes: tuple[int, ...], *arrays: Any) -> Callable | None:
@@ -80,7 +82,10 @@ def lstm_scales(xp: Any, device: Any, size: int, dtype: Any) -> tuple[Any, Any]:
     """s and 1 - s for `squash` of an LSTM's gates: a tanh for the third, sigmoids for the others."""
     scale = xp.full(4 * size, 0.5, dtype)
     scale[2 * size : 3 * size] = 1
-    return scale, 1 - scale
+    found = scale, 1 - scale
+    if xp is not np:
+        xp.cuda.get_current_stream().synchronize()  # any stream may read them
+    return found
 
 
 def squash(xp: Any, z: Any, scale: Any, shift: Any) -> None:
