@@ -88,18 +88,24 @@ def _kernel(dtype: Any, size: int, whole: str) -> Callable[..., None]:
     return _cuda.compiled(source, "sort_rows", f"typedef {stored} stored;\n{whole}enum {{ SIZE = {size} }};\n")
 
 
+def rows_along(x: Any, out: Any, dim: int) -> tuple[str, tuple, np.ndarray]:
+    """How the rows of an array along `dim` lie, and those of a result with as many: the type `whole` of CUDA C; the steps along
+    them and the number of other dimensions; a struct of the sizes and steps of these."""
+    whole, kind = _cuda.whole(x, out)
+    others = [d for d in range(x.ndim) if d != dim]
+    z = np.zeros((3, MOST), kind)
+    for k, d in enumerate(others):
+        z[:, k] = x.shape[d], x.strides[d] // x.itemsize, out.strides[d] // out.itemsize
+    steps = x.strides[dim] // x.itemsize, out.strides[dim] // out.itemsize
+    return whole, (*steps, len(others)), _cuda.opaque(z.reshape(-1))
+
+
 def _sorted(x: Any, dim: int, descending: bool, values: Any, indices: Any) -> tuple[Any, Any]:
     """The arrays, filled with as many elements along `dim` as they have, and their indices."""
     n, remaining = x.shape[dim], values.shape[dim]
     size = max(32, 1 << (n - 1).bit_length())
-    whole, kind = _cuda.whole(x, values)
-    others = [d for d in range(x.ndim) if d != dim]
-    z = np.zeros((3, MOST), kind)
-    for k, d in enumerate(others):
-        z[:, k] = x.shape[d], x.strides[d] // x.itemsize, values.strides[d] // x.itemsize
-    count = x.size // n
-    steps = x.strides[dim] // x.itemsize, values.strides[dim] // x.itemsize
-    numbers = count, n, remaining, *steps, len(others), int(descending), _cuda.opaque(z.reshape(-1))
+    count, (whole, steps, others) = x.size // n, rows_along(x, values, dim)
+    numbers = count, n, remaining, *steps, int(descending), others
     kernel = _kernel(x.dtype, size, whole)
     kernel((min(count, _cuda.MOST_BLOCKS),), (min(size // 2, _cuda.LONGEST_BLOCK),), (x, values, indices, *numbers))
     return values, indices

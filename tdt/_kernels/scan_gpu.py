@@ -15,7 +15,7 @@ import numpy as np
 
 from tdt._kernels import _cuda
 from tdt._kernels._gpu_conditions import MOST_DIMENSIONS as MOST
-from tdt._kernels.order_gpu import INTEGERS
+from tdt._kernels.order_gpu import INTEGERS, rows_along
 from tdt._kernels.programs_gpu import MEMORY
 
 SHORT = 8  # elements that a thread adds up, where a block has enough threads
@@ -93,15 +93,10 @@ def _kernel(dtype: Any, product: bool, whole: str) -> Callable[..., None]:
 
 def _scanned(x: Any, dim: int, reverse: bool, product: bool) -> Any:
     out, n = MEMORY.empty(x.shape, x.dtype), x.shape[dim]
-    whole, kind = _cuda.whole(x, out)
-    others = [d for d in range(x.ndim) if d != dim]
-    z = np.zeros((3, MOST), kind)
-    for k, d in enumerate(others):
-        z[:, k] = x.shape[d], x.strides[d] // x.itemsize, out.strides[d] // x.itemsize
-    steps = x.strides[dim] // x.itemsize, out.strides[dim] // x.itemsize
+    whole, steps, others = rows_along(x, out, dim)
     length = -(-n // min(-(-n // PART), MOST_PARTS))
     parts, rows = -(-n // length), x.size // n  # that depend on the length alone, as the last bits of sums do
-    numbers = rows, n, *steps, len(others), int(reverse), parts, length, _cuda.opaque(z.reshape(-1))
+    numbers = rows, n, *steps, int(reverse), parts, length, others
     sizes = (min(rows * parts, _cuda.MOST_BLOCKS),), (_cuda.threads_for(-(-length // SHORT)),)
     kernel, of_parts = _kernel(x.dtype, product, whole), None
     if parts > 1:
