@@ -101,6 +101,7 @@ def _moves(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
     places = tdt.from_numpy(_indices(300, 90, below=330)).to(x.device)
     return (
         x.flip(0), x.roll((3, -5), (0, 1)), x.repeat(2, 3), x.tril(-2), x.triu(9), x.gather(1, places), F.glu(x, 1),
+        x.index_select(1, places[0]), x.split(100, 1)[2], x.unbind(0)[7],
         F.unfold(images, 3, padding=1), F.interpolate(images, scale_factor=2), F.interpolate(images, (55, 21), mode="bilinear"),
     )  # fmt: skip
 
@@ -150,6 +151,7 @@ def _misplaced(new: Callable[..., tdt.Tensor]) -> tuple[tdt.Tensor, ...]:
             lambda: F.one_hot(bad, 4),
             lambda: x[bad + 1],
             lambda: x.index_select(0, bad[0] + 1),
+            lambda: x.index_select(1, bad[0]),
         )
         for wrong in wrong_calls:
             try:

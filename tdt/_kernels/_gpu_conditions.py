@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -80,7 +81,7 @@ def gpu_alike(arrays: Sequence[Any], attributes: dict) -> bool:
     return all(a.dtype == x.dtype and a.shape == x.shape and a.strides == x.strides for a in others)
 
 
-LARGEST_TABLE = 1 << 30  # comparisons of indices with rows
+LARGEST_TABLE = 1 << 30  # comparisons of indices with rows or elements
 
 
 def gpu_lookup(arrays: Sequence[Any], attributes: dict) -> bool:
@@ -96,14 +97,17 @@ MOST_JOINED = 8  # arrays
 
 
 def gpu_joined(arrays: Sequence[Any], attributes: dict) -> bool:
-    """A few arrays of `gpu_words`, of one type, whose sizes differ along `dim` alone."""
-    first, dim = arrays[0], attributes["dim"]
+    """A few arrays of `gpu_words`, of one type, whose sizes differ along `dim` alone; some of known size may be absent."""
+    first, dim = next(x for x in arrays if x is not None), attributes["dim"]
     return len(arrays) <= MOST_JOINED and all(
-        gpu_words([x], {})
-        and x.dtype == first.dtype
-        and x.ndim == first.ndim
-        and x.shape[:dim] == first.shape[:dim]
-        and x.shape[dim + 1 :] == first.shape[dim + 1 :]
+        x is None
+        or (
+            gpu_words([x], {})
+            and x.dtype == first.dtype
+            and x.ndim == first.ndim
+            and x.shape[:dim] == first.shape[:dim]
+            and x.shape[dim + 1 :] == first.shape[dim + 1 :]
+        )
         for x in arrays
     )
 
@@ -205,6 +209,21 @@ def gpu_gathered(arrays: Sequence[Any], attributes: dict) -> bool:
     """An array of `gpu_words`, and indices with as many dimensions, at least one."""
     x, index = arrays
     return gpu_words([x], {}) and index.ndim == x.ndim > 0 and index.size > 0 and index.dtype.char in "lqi"
+
+
+def gpu_gathered_sums(arrays: Sequence[Any], attributes: dict) -> bool:
+    """Floating-point numbers, and indices of their shape, each of which is compared with all elements along `dim`."""
+    g, index = arrays
+    if (
+        (g.dtype not in FLOATS and g.dtype not in LOWER)
+        or not 0 < g.ndim <= MOST_DIMENSIONS
+        or index.dtype.char not in "lqi"
+    ):
+        return False
+    shape, dim = attributes["shape"], attributes["dim"]
+    if index.shape != g.shape or not index.size or len(shape) != g.ndim:
+        return False
+    return 0 < math.prod(shape) * index.shape[dim] <= LARGEST_TABLE
 
 
 def gpu_resampled(arrays: Sequence[Any], attributes: dict) -> bool:

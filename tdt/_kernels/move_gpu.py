@@ -81,6 +81,37 @@ extern "C" __global__ void gather(const word* x, const index_type* index, word* 
 }
 """
 )
+# Each sum in the order of the indices. `count`: sizes of `index`, beyond which nothing is added.
+ADDED = (
+    f"""
+struct places {{ whole size[{MOST}], from[{MOST}], at[{MOST}], count[{MOST}]; }};
+"""
+    + r"""
+extern "C" __global__ void add_gathered(const STORED* g, const index_type* index, STORED* out, long long count, long long rank,
+                                        long long dim, const __grid_constant__ places z) {
+    const long long step = (long long)gridDim.x * blockDim.x;
+    const whole n = z.count[dim], along = z.at[dim], apart = z.from[dim];
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
+        whole rest = (whole)i, from = 0, at = 0, own = 0;
+        bool inside = true;
+        for (int d = (int)rank - 1; d >= 0; d--) {
+            const whole k = rest % z.size[d];
+            rest /= z.size[d];
+            if (d == dim) own = k;
+            else {
+                inside = inside && k < z.count[d];
+                from += k * z.from[d];
+                at += k * z.at[d];
+            }
+        }
+        REAL sum = 0;
+        for (whole j = 0; inside && j < n; j++)
+            if (index[at + j * along] == own) sum += load(g[from + j * apart]);
+        store(out + i, sum);
+    }
+}
+"""
+)
 ONE_HOT = r"""
 extern "C" __global__ void one_hot(const long long* classes, long long* out, unsigned long long* largest, long long count,
                                    long long n) {
@@ -110,7 +141,7 @@ def _launch(
     z = np.zeros((3, MOST), kind_of_whole)
     z[0, : out.ndim] = out.shape
     for row, view in zip(z[1:], views, strict=False):
-        row[: out.ndim] = [s // view.itemsize for s in view.strides]
+        row[: out.ndim] = _steps(view)
     types = f"{whole}typedef {word} word;\ntypedef {'int' if index is None else INDEX[index.dtype]} index_type;\n"
     x, *others = arrays
     arguments = (x.view(kind), *others, out.view(kind), *end, out.size, out.ndim, *numbers, _cuda.opaque(z.reshape(-1)))
@@ -150,13 +181,44 @@ def triangle(x: Any, *, edge: int, lower: bool) -> Any:
     return _launch("triangle", MEMORY.empty(x.shape, x.dtype), (x,), (edge, int(lower)), (x,))
 
 
-def gather(x: Any, index: Any, *, dim: int) -> Any:
-    """The elements of x at `index` along `dim`, which has as many dimensions; one out of range is reported at the next read."""
-    n, message = x.shape[dim], f"index {{value}} is out of bounds for dimension {dim} with size {{limit}}"
+def gather(x: Any, index: Any, *, dim: int, message: str = "") -> Any:
+    """The elements of x at `index` along `dim`, which has as many dimensions; one out of range is reported at the next read.
+
+    Args:
+        message: of the IndexError, for another than that of `gather`.
+    """
+    n = x.shape[dim]
+    message = message or f"index {{value}} is out of bounds for dimension {dim} with size {{limit}}"
     largest = depending(_backend.largest_index, _backend.gpu(), n, message)
     along = x.strides[dim] // x.itemsize
     out = MEMORY.empty(index.shape, x.dtype)
     return _launch("gather", out, (x, index), (dim, n, along), (x, index), index, (largest,))
+
+
+def gather_grad(g: Any, index: Any, *, shape: tuple[int, ...], dim: int) -> Any:
+    """The gradient of `gather` of an array of a shape: the sums of `g` over the places of `index` that name an element."""
+    out = MEMORY.empty(shape, g.dtype)
+    whole, kind = _cuda.whole(out, g, index)
+    z = np.zeros((4, MOST), kind)
+    for row, numbers in zip(z, (shape, _steps(g), _steps(index), index.shape), strict=True):
+        row[: out.ndim] = numbers
+    letter = _cuda.LETTERS[g.dtype]
+    types = f"{whole}typedef {INDEX[index.dtype]} index_type;\n"
+    kernel = _cuda.compiled(_of_type(letter), "add_gathered", types)
+    arguments = g, index, out, out.size, out.ndim, dim, _cuda.opaque(z.reshape(-1))
+    kernel((_cuda.blocks_for(out.size),), (_cuda.THREADS,), arguments)
+    return out
+
+
+@functools.cache
+def _of_type(letter: str) -> str:
+    real = "double" if letter == "d" else "float"
+    return ADDED.replace("STORED", _cuda.STORED[letter]).replace("REAL", real)
+
+
+def _steps(x: Any) -> list[int]:
+    """The strides of an array in elements."""
+    return [s // x.itemsize for s in x.strides]
 
 
 def one_hot(classes: Any, *, count: int, message: str) -> Any:

@@ -135,27 +135,34 @@ extern "C" __global__ void join({", ".join(f"const word* a{k}" for k in range(PA
             at += rest % z.size[d] * z.from[part][d];
             rest /= z.size[d];
         }}
-        out[i] = from[at];
+        out[i] = from ? from[at] : (word)0;
     }}
 }}
 """
 
 
-def join(*parts: Any, dim: int) -> Any:
-    """Arrays one after another along `dim`, in the order of their indices."""
-    first, sizes = parts[0], [x.shape[dim] for x in parts]
+def join(*parts: Any, dim: int, sizes: Sequence[int] = ()) -> Any:
+    """Arrays one after another along `dim`, in the order of their indices.
+
+    Args:
+        sizes: of the parts along `dim`, where some are None: zeros.
+    """
+    first = next(x for x in parts if x is not None)
+    sizes = sizes or [x.shape[dim] for x in parts]
     kind, name = _cuda.WORDS[first.itemsize]
     shape = *first.shape[:dim], sum(sizes), *first.shape[dim + 1 :]
     out = MEMORY.empty(shape, first.dtype)
-    whole, kind_of_whole = _cuda.whole(out, *parts)
+    whole, kind_of_whole = _cuda.whole(out, *(x for x in parts if x is not None))
     z = np.zeros(MOST + PARTS + 1 + PARTS * MOST, kind_of_whole)
     begin, steps = z[MOST : MOST + PARTS + 1], z[MOST + PARTS + 1 :].reshape(PARTS, MOST)
     z[: out.ndim], begin[:] = shape, shape[dim]
     begin[: len(parts)] = np.cumsum([0, *sizes[:-1]])
     for k, x in enumerate(parts):
-        steps[k, : out.ndim] = [s // x.itemsize for s in x.strides]
+        if x is not None:
+            steps[k, : out.ndim] = [s // x.itemsize for s in x.strides]
     kernel = _cuda.compiled(JOIN, "join", f"{whole}typedef {name} word;\n")
-    arrays = *(x.view(kind) for x in parts), *(None,) * (PARTS - len(parts)), out.view(kind)
+    views = [None if x is None else x.view(kind) for x in parts]
+    arrays = *views, *(None,) * (PARTS - len(parts)), out.view(kind)
     numbers = out.size, out.ndim, dim, out.strides[dim] // out.itemsize
     kernel((_cuda.blocks_for(out.size),), (_cuda.THREADS,), (*arrays, *numbers, _cuda.opaque(z)))
     return out

@@ -141,6 +141,47 @@ def test_moves_and_reductions(name: str):
         ] == names  # of the indices' check
 
 
+def at(*index: Any, like: tdt.Tensor) -> tdt.Tensor:
+    return tdt.tensor(index, device=like.device)
+
+
+GRADIENTS: dict[str, tuple[Callable[[tdt.Tensor], tdt.Tensor], str]] = {
+    "split": (lambda x: x.split((2, 1, 4), 1)[1], "join"),
+    "split into one": (lambda x: x.split(7, 1)[0], "join"),
+    "chunk": (lambda x: x.chunk(3, 2)[2], "join"),
+    "unbind": (lambda x: x.unbind(2)[4], "join"),
+    "all of unbind": (lambda x: tdt.stack(x.unbind(0)[::-1]), "join"),
+    "gather": (lambda x: x.gather(1, at([[6, 0], [6, 6], [1, 0]], like=x)), "add_gathered"),
+    "gather by int32": (lambda x: x.gather(2, at([[5, 0, 5]], like=x).int()), "add_gathered"),
+    "index_select": (lambda x: x.index_select(1, at(6, 0, 6, 3, like=x)), "add_gathered"),
+    "index_select of the last": (lambda x: x.index_select(-1, at(2, 2, like=x).int()), "add_gathered"),
+    "index_select of rows": (lambda x: x.index_select(0, at(2, 0, 2, 2, like=x)), "embedding_grad"),
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients_of_parts_take_one_launch_and_have_the_cpus_bits(name: str):
+    function, kernel = GRADIENTS[name]
+    for dtype in (tdt.float32, tdt.float64):
+        for k in range(4):  # decided on, noted, repeated
+            x, results = (tdt.tensor(numbers(3, 7, 6)) + k).to(dtype), []
+            slopes = tdt.tensor(numbers(*function(x).shape)).to(dtype)
+            for device in ("cpu", "cuda"):
+                leaf = x.to(device, copy=True).requires_grad_()
+                out, slope = function(leaf), slopes.to(device)
+                launches = launched_by(lambda: results.append(tdt.autograd.grad(out, leaf, slope)[0]))  # noqa: B023
+            assert launches == [kernel]
+            assert results[0].stride() == results[1].stride() and tdt.equal(results[0], results[1].cpu())
+
+
+def test_gradients_of_gathered_halves_are_rounded_once():
+    for dtype in (tdt.float16, tdt.bfloat16):
+        places, slopes = tdt.zeros(2, 9, dtype=tdt.int64), tdt.tensor(numbers(2, 9)).to(dtype)
+        leaf = tdt.zeros(2, 3, dtype=dtype, device="cuda", requires_grad=True)
+        leaf.gather(1, places.cuda()).backward(slopes.cuda())
+        assert tdt.equal(leaf.grad.cpu()[:, 0], slopes.float().sum(1).to(dtype)) and not leaf.grad[:, 1:].any()
+
+
 def test_moves_of_other_types_and_of_parts():
     for dtype in (tdt.int64, tdt.bool, tdt.float16, tdt.uint8):
         for here in (
@@ -166,6 +207,8 @@ def test_indices_out_of_range_are_reported_at_the_next_read():
         for bad in (3, -1):
             with pytest.raises(IndexError, match=f"index {bad} is out of bounds for dimension 1 with size 3"):
                 x.gather(1, tdt.tensor([[0, bad]], device="cuda")).sum().item()
+        with pytest.raises(IndexError, match="an index is 3, but the dimension has size 3"):
+            x.index_select(1, tdt.tensor([0, 3], device="cuda")).sum().item()
         with pytest.raises(IndexError, match=r"smaller than num_classes \(4\), but one is 5"):
             F.one_hot(tdt.tensor([1, 5], device="cuda"), 4).sum().item()
         assert x.sum().item() == 6
@@ -290,6 +333,80 @@ def test_writes_of_numbers_take_one_launch():
     for _ in range(3):
         assert launched_by(lambda: x.fill_(2.0)) == ["fill"]
         assert launched_by(lambda: x.masked_fill_(mask, 2.0)) == ["elementwise_masked_fill"]
+
+
+KEYS = [
+    slice(1, 3),
+    2,
+    -1,
+    (slice(None), 1),
+    (slice(0, 4, 2), slice(1, None)),
+    (..., 0),
+    (),
+    slice(5, 2),
+    (None, 1),
+    slice(None),
+]
+
+
+def test_writes_of_tensors_to_parts():
+    results: list[list] = []
+    for device in ("cpu", "cuda"):
+        found: list = []
+        results.append(found)
+        for dtype in (tdt.float32, tdt.int64, tdt.bool, tdt.bfloat16):
+            x = (tdt.arange(24, device=device) % 5).reshape(4, 6).to(dtype)
+            for key in KEYS:
+                value = x[key].clone().flip(0) if x[key].ndim else x[key].clone()
+                x[key] = value
+                x.t()[1:3] = x.t()[3:5].clone()
+                x[key] = value.double()
+                x[key] = value[..., :1]
+                found += [x.cpu().clone(), x._version]
+            x[0:2] = x[2:4]  # of the same memory
+            found.append(x.cpu().clone())
+        x = tdt.ones(4, 3, device=device)
+        for write in (
+            lambda: x.__setitem__(slice(0, 2), tdt.ones(3, 3, device=device)),  # noqa: B023
+            lambda: x.__setitem__(7, x[0].clone()),  # noqa: B023
+            lambda: x[:, :1].expand(4, 3).__setitem__(0, tdt.zeros(3, device=device)),  # noqa: B023
+            lambda: tdt.ones(4, 3, device=device, requires_grad=True).__setitem__(0, x[0]),  # noqa: B023
+        ):
+            with pytest.raises((RuntimeError, IndexError)) as error:
+                write()
+            found.append(str(error.value))
+        leaf = tdt.ones(4, 3, device=device, requires_grad=True)
+        out, saved = leaf * 2, leaf.exp()
+        out[1:3] = leaf[:2] * 3
+        out.sum().backward()
+        found.append(leaf.grad.cpu())
+        with tdt.no_grad():
+            saved[0] = x[0]
+        with pytest.raises(RuntimeError, match="modified by an inplace"):
+            saved.sum().backward()
+        with tdt.inference_mode():
+            x[0] = x[1] * 2
+        found.append(x.cpu().clone())
+    for here, there in zip(*results, strict=True):
+        assert tdt.equal(here, there) if isinstance(here, tdt.Tensor) else here == there
+
+
+def test_new_tensors_are_filled_anew_by_repeated_launches():
+    for k in range(5):
+        for dtype, value in (
+            (tdt.float32, 1.5),
+            (tdt.int64, 3),
+            (tdt.bool, True),
+            (tdt.float16, -0.0),
+            (tdt.float32, 0.0),
+        ):
+            found = tdt.full((2, 3), value, dtype=dtype, device="cuda")
+            right = tdt.full((2, 3), value, dtype=dtype)
+            assert found.dtype is dtype and found.cpu().numpy().tobytes() == right.numpy().tobytes()
+            assert tdt.equal(tdt.ones(2, 3, dtype=dtype, device="cuda").cpu(), tdt.ones(2, 3, dtype=dtype))
+            found.fill_(0)
+        assert tdt.full((2, 0), 1.0, device="cuda").shape == (2, 0)
+    assert launched_by(lambda: tdt.ones(2, 3, device="cuda")) == ["fill"]
 
 
 def test_parts_of_a_tensor_know_their_base_and_lie_where_they_should():

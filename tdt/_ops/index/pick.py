@@ -9,7 +9,7 @@ import numpy as np
 
 from tdt import _backend, _kernels
 from tdt._backend.scatter import add_at
-from tdt._backend.waiting import refuse_program, repeatable
+from tdt._backend.waiting import repeatable
 from tdt._core import dtype as _dtype
 from tdt._core.aliases import Number
 from tdt._core.calls import front
@@ -25,6 +25,7 @@ from tdt._ops.elementwise._factors import wrapped
 from tdt._ops.elementwise._front import refuse_out, tensor_argument
 from tdt._ops.elementwise.fills import fitting
 from tdt._ops.index._checks import all_in_range, check_places, vector_index
+from tdt._ops.index._on_gpu import gathered, gathered_grad, spread
 from tdt._ops.index.scatter import _scatter_reduce, at_least_1d, gather, prepared_number
 from tdt._ops.shape.memory import in_format
 from tdt.autograd._dispatch import apply, converted
@@ -50,6 +51,7 @@ def _check_range(index: Any, n: int, error: type[Exception] = IndexError) -> Non
 
 
 _ROWS = (_kernels.gpu_kernel("embedding_gpu:embedding", _kernels.gpu_table),)
+_ROW_SUMS = (_kernels.gpu_kernel("embedding_gpu:embedding_grad", _kernels.gpu_lookup),)
 OUTSIDE = "index out of range in self: an index is {value}, but the dimension has size {limit}"
 
 
@@ -61,7 +63,8 @@ def _index_select(xp: ModuleType, x: Any, index: Any, *, dim: int) -> Any:
     if xp is not np:
         if not dim and x.ndim and (rows := _kernels.chosen(_ROWS, xp, x, index)):
             return rows(x, index, message=OUTSIDE)
-        refuse_program()
+        if (fast := gathered(xp, x, spread(xp, index, x.shape, dim), dim, OUTSIDE)) is not None:
+            return fast
     if not dim and (fast := _kernels.entries(x, index) if xp is np else None) is not None:
         return fast
     few = dim < x.ndim - 1 and x.size < _kernels.LARGE_MOVE and index.size <= n  # NumPy copies whole entries as fast
@@ -88,7 +91,21 @@ _index_select.vjp("x")(
         g.new_zeros(x_shape), index, g, dim=dim, alpha=1
     )
 )
-_index_select.fast_vjp("x")(lambda xp, g, index, x_shape, dim: _added(xp.zeros(x_shape, g.dtype), index, g, dim))
+
+
+@_index_select.fast_vjp("x")
+@repeatable
+def _(xp: ModuleType, g: Any, index: Any, x_shape: tuple[int, ...], dim: int) -> Any:
+    if xp is not np:
+        index, how = (
+            index.reshape(-1),
+            {"rows": x_shape[0] if x_shape else 1, "padding_idx": None, "by_frequency": False},
+        )
+        if not dim and x_shape and (rows := _kernels.chosen(_ROW_SUMS, xp, g, index, **how)):
+            return rows(g, index, **how)
+        if (fast := gathered_grad(xp, g, spread(xp, index, x_shape, dim), x_shape, dim)) is not None:
+            return fast
+    return _added(xp.zeros(x_shape, g.dtype), index, g, dim)
 
 
 @method()

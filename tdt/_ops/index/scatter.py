@@ -10,7 +10,7 @@ import numpy as np
 
 from tdt import _backend, _kernels
 from tdt._backend.scatter import accumulate, add_at, combine_at
-from tdt._backend.waiting import refuse_program, repeatable
+from tdt._backend.waiting import repeatable
 from tdt._core.aliases import Number
 from tdt._core.dtype import ALL, NUMBERS, REAL, check_category
 from tdt._core.methods import method
@@ -19,6 +19,7 @@ from tdt._core.writing import refuse_shared
 from tdt._ops.elementwise._front import refuse_out
 from tdt._ops.elementwise.fills import fitting
 from tdt._ops.index._checks import checked_dim, in_range
+from tdt._ops.index._on_gpu import gathered, gathered_grad
 from tdt.autograd._dispatch import apply
 from tdt.autograd._in_place_methods import by_one_of, by_op_of
 from tdt.autograd._node_names import by_number
@@ -45,16 +46,11 @@ def _count_along(xp: ModuleType, n: int, after: int) -> Any:
     return xp.arange(n).reshape((n,) + (1,) * after)
 
 
-_GATHERED = (_kernels.gpu_kernel("move_gpu:gather", _kernels.gpu_gathered),)
-
-
 @op(promote=(), broadcasts=False, computes=False, packed=True)
 @repeatable
 def _gather(xp: ModuleType, x: Any, index: Any, *, dim: int) -> Any:
-    if xp is not np:
-        if gathered := _kernels.chosen(_GATHERED, xp, x, index):
-            return gathered(x, index, dim=dim)
-        refuse_program()
+    if (fast := gathered(xp, x, index, dim)) is not None:
+        return fast
     if not x.ndim or not index.ndim:
         in_range(index, x.shape[0] if x.ndim else 1, dim)
         return x.reshape(-1)[index]
@@ -76,7 +72,10 @@ def _(g: Tensor, index: Tensor, x_shape: tuple[int, ...], dim: int) -> Tensor:
 
 
 @_gather.fast_vjp("x")
+@repeatable
 def _(xp: ModuleType, g: Any, index: Any, x_shape: tuple[int, ...], dim: int) -> Any:
+    if (fast := gathered_grad(xp, g, index, x_shape, dim)) is not None:
+        return fast
     out = xp.zeros(x_shape, g.dtype)
     return _scatter_add.forward(xp, out, index, g, dim=dim, out=out)
 

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from tdt import _backend
-from tdt._backend.waiting import repeatable
+from tdt._backend.waiting import refuse_program, repeatable
 from tdt._core import dtype as _dtype
 from tdt._core.calls import front, is_bool, plain_number
 from tdt._core.dtype import FLOAT8S, SCALAR_NAMES, int64
 from tdt._core.methods import method
 from tdt._core.mode import relation_read
 from tdt._core.tensor import Tensor
+from tdt._kernels import chosen, gpu_joined, gpu_kernel
 from tdt._ops._common import tensor_argument, wrap_dim
 from tdt._ops.shape.views import ALL_OF, slice_view
 from tdt.autograd._dispatch import view_of
@@ -64,11 +65,26 @@ def _(g: Any, x_shape: tuple[int, ...], sizes: tuple[int, ...], dim: int) -> Ten
 @_split.fast_vjp("x")
 @repeatable
 def _(xp: ModuleType, g: Any, x_shape: tuple[int, ...], sizes: tuple[int, ...], dim: int) -> Any:
+    if (joined := _joined_on_gpu(xp, g, sizes, dim)) is not None:
+        return joined
     some = next(part for part in g if part is not None)
     parts = []
     for part, n in zip(g, sizes, strict=True):
         parts.append(xp.zeros((*x_shape[:dim], n, *x_shape[dim + 1 :]), some.dtype) if part is None else part)
     return parts[0].copy() if len(parts) == 1 else _joined(xp, parts, dim)
+
+
+_PARTS = (gpu_kernel("place_gpu:join", gpu_joined),)
+
+
+def _joined_on_gpu(xp: ModuleType, parts: Sequence[Any], sizes: tuple[int, ...], dim: int) -> Any:
+    """CuPy's arrays one after another by a kernel, zeros for those that are None; None where no kernel applies."""
+    join = None if xp is np else chosen(_PARTS, xp, *parts, dim=dim)
+    if join is None:
+        if xp is not np:
+            refuse_program()
+        return None
+    return join(*parts, dim=dim, sizes=sizes)
 
 
 def _cat(parts: list[Tensor], dim: int) -> Tensor:
@@ -104,8 +120,13 @@ def _(g: Any, dim: int) -> Tensor:
 
 
 @_unbind.fast_vjp("x")
+@repeatable
 def _(xp: ModuleType, g: Any, dim: int) -> Any:
     some = next(part for part in g if part is not None)
+    if xp is not np:
+        rows = [None if part is None else xp.expand_dims(part, dim) for part in g]
+        if (joined := _joined_on_gpu(xp, rows, (1,) * len(g), dim)) is not None:
+            return joined
     parts = [xp.expand_dims(xp.zeros(some.shape, some.dtype) if part is None else part, dim) for part in g]
     return _joined(xp, parts, dim)
 
