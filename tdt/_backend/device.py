@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import Any
 
@@ -101,4 +102,13 @@ def as_device(value: Any) -> device:
     """`value` as a device; None is the default one."""
     if value is None:
         return _default.device
+    if value.__class__ is str:
+        return _named(value)
     return value if value.__class__ is device else device(value)
+
+
+@functools.lru_cache
+def _named(name: str) -> device:
+    """The device of a name, one object for all calls."""
+    found = device(name)
+    return CPU if found == CPU else found

@@ -101,8 +101,6 @@ def of_rule(
     rule = op.traced.get(op.names_for(place + 1)[place])
     if rule is not None:
         return _element(rule, values[1:], names, result, rounds=False)
-    if op.name == "neg":  # whose rule looks at the gradient's type
-        return _element(lambda xp, g: -g, values[1:], names, result, None, False)
     if op.lower is not None:
         return _element(lambda xp, *args: function(*args), values, names, result, None, False)
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -25,7 +26,8 @@ from tdt._core.sparse import SparseCOO
 from tdt._core.storage import TypedStorage, UntypedStorage, tensor_on
 from tdt._core.tensor import LEAF, Tensor, wrap, wrap_new
 from tdt._core.writing import store
-from tdt._kernels import chosen, fill, gpu_kernel, gpu_words
+from tdt._kernels import UFUNCS, chosen, fill, gpu_kernel, gpu_words
+from tdt._kernels.programs_gpu import MEMORY, Programs
 
 if TYPE_CHECKING:
     from tdt._core.layout import layout as Layout
@@ -207,12 +209,25 @@ def _on_gpu(kind: str, shape: tuple[int, ...], value: Any, np_dtype: Any) -> Any
     launch_waiting()
     if kind == "zeros":
         return cupy.zeros(shape, np_dtype)
-    array = cupy.ndarray(shape, np_dtype)
     if kind == "empty":
-        return array
+        return cupy.ndarray(shape, np_dtype)
     value = 1 if kind == "ones" else value
-    fast = chosen(_GPU_FILLED, cupy, array) if np_dtype.kind in FILLED.get(value.__class__, "") else None
-    return fast and fast(array, np_dtype.type(value))
+    if np_dtype.kind not in FILLED.get(value.__class__, ""):
+        return None
+    found = _filled_on_gpu.of((shape, np_dtype, value.__class__, value or repr(value)), ())
+    fill = functools.partial(_filled_array_on_gpu, shape, np_dtype, np_dtype.type(value))
+    return fill() if found is None else found(fill, ())
+
+
+def _filled_array_on_gpu(shape: tuple[int, ...], np_dtype: Any, value: Any) -> Any:
+    """A new array, each element of which is a number of its dtype; None for one without elements or of many dimensions."""
+    array = MEMORY.empty(shape, np_dtype)
+    fast = chosen(_GPU_FILLED, _backend.gpu(), array)
+    return fast and fast(array, value)
+
+
+_filled_on_gpu = Programs()
+UFUNCS.append(_filled_on_gpu)
 
 
 BFLOAT16 = _dtype.bfloat16.np

@@ -11,14 +11,17 @@ program where a result was made otherwise, or where a forward or rule that is no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tdt import _backend
 from tdt._backend.layout import empty_in_order
 from tdt._backend.waiting import CURRENT
 from tdt._kernels import _cuda
+from tdt._kernels._registry import SWITCHES
 
+MOST = 2000  # calls of a function that are remembered
+ALIGNED = 255  # the bits of an address that plans of libraries depend on
 FIRST, LAST = 2, 4  # the calls that are noted, until one has a program: the first one plans and compiles
 
 
@@ -62,6 +65,30 @@ class Repeated:
             CURRENT.notes = None
         self.program = notes.program(result)
         return result
+
+
+class Programs(dict[tuple, Repeated]):
+    """Functions of arrays and constants, by these and by how the arrays lie on the only GPU."""
+
+    def of(self, constants: Sequence[Any], arrays: Sequence[Any]) -> Repeated | None:
+        """What repeats a function of such constants and arrays, or None; None where it may not be repeated."""
+        if CURRENT.capture is not None or CURRENT.notes is not None:
+            return None
+        key: list[Any] = [*constants, SWITCHES.changes]  # nodes keep calls that ops have forgotten
+        gpu: Any = _backend.GpuArray
+        for a in arrays:
+            if a.__class__ is gpu:
+                key += a.dtype, a.shape, a.strides, a.data.ptr & ALIGNED
+            elif a is None:
+                key.append(None)
+            else:
+                return None
+        found = self.get(layout := tuple(key))
+        if found is None:
+            if len(self) >= MOST:
+                self.clear()
+            found = self[layout] = Repeated()
+        return found
 
 
 class Notes:

@@ -13,8 +13,9 @@ from tdt import _backend
 from tdt._backend.waiting import refuse_program
 from tdt._kernels import _cuda
 from tdt._kernels._cuda import LETTERS, STORED
+from tdt._kernels._registry import UFUNCS
 from tdt._kernels.capture_gpu import signed
-from tdt._kernels.programs_gpu import MEMORY
+from tdt._kernels.programs_gpu import MEMORY, Programs
 
 PHILOX = r"""
 struct words { unsigned int a, b, c, d; };
@@ -74,8 +75,8 @@ __device__ __forceinline__ real unit(words w, int k) {
     return (real)(((unsigned long long)all[2 * k] << 32 | all[2 * k + 1]) & 0x1FFFFFFFFFFFFFull) * (real)1.1102230246251565e-16;
 }
 
-extern "C" __global__ void uniform(real* out, const long long* place, long long count, double low, double high, long long seed,
-                                   long long offset) {
+extern "C" __global__ void uniform(real* out, long long count, double low, double high, long long seed, long long offset,
+                                   const long long* place) {
     FROM_PLACE
     const real first = (real)low, last = (real)high, width = last - first;
     const long long step = (long long)gridDim.x * blockDim.x;
@@ -89,8 +90,8 @@ extern "C" __global__ void uniform(real* out, const long long* place, long long 
 }
 
 // By G. Box and M. Muller (1958), of each 16 numbers 8 radii and 8 angles.
-extern "C" __global__ void normal(real* out, const long long* place, long long count, double mean, double std, long long seed,
-                                  long long offset) {
+extern "C" __global__ void normal(real* out, long long count, double mean, double std, long long seed, long long offset,
+                                  const long long* place) {
     FROM_PLACE
     enum { HALF = 8 / PER };
     const long long step = (long long)gridDim.x * blockDim.x;
@@ -109,8 +110,8 @@ extern "C" __global__ void normal(real* out, const long long* place, long long c
 """
 
 INTEGERS = r"""
-extern "C" __global__ void integers(long long* out, const long long* place, long long count, long long low, long long span,
-                                    long long seed, long long offset) {
+extern "C" __global__ void integers(long long* out, long long count, long long low, long long span, long long seed,
+                                    long long offset, const long long* place) {
     FROM_PLACE
     const long long step = (long long)gridDim.x * blockDim.x;
     for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; PER * i < count; i += step) {
@@ -135,19 +136,50 @@ def words(seed: int, offset: int, place: Any, count: int) -> Any:
     return out
 
 
-def _filled(kernel: Callable[..., None], engine: Any, out: Any, per: int, drawn: int, numbers: tuple, each: int) -> Any:
-    """A contiguous array, filled by a kernel that makes `per` numbers of a block of four words.
+_drawn = Programs()
+UFUNCS.append(_drawn)
+
+
+def _filled(
+    kernel: Callable[..., None],
+    engine: Any,
+    shape: tuple[int, ...],
+    dtype: Any,
+    per: int,
+    drawn: int,
+    numbers: tuple,
+    each: int,
+) -> Any:
+    """An array, filled by a kernel that makes `per` numbers of a block of four words.
 
     Args:
         drawn: how many numbers are drawn.
+        numbers: arguments of the kernel.
         each: how many of the array's elements a thread fills.
     """
-    refuse_program()
-    if out.size:
-        seed, offset, place = engine.take(4 // per * drawn)
-        blocks = (_cuda.blocks_for(-(-out.size // each)),)
-        kernel(blocks, (_cuda.THREADS,), (out, place, out.size, *numbers, signed(seed), signed(offset)))
-    return out
+
+    def new() -> Any:
+        out = MEMORY.empty(shape, dtype)
+        if out.size:
+            blocks = (_cuda.blocks_for(-(-out.size // each)),)
+            kernel(blocks, (_cuda.THREADS,), (out, out.size, *numbers), _taking(engine, 4 // per * drawn))
+        return out
+
+    found = _drawn.of((kernel, engine, shape, *(x or repr(x) for x in numbers)), ())
+    if found is None:
+        refuse_program()
+        return new()
+    return found(new, ())
+
+
+def _taking(engine: Any, count: int) -> Callable[[], tuple[int, int, Any]]:
+    """What gives a launch its last arguments: seed, offset and place of the next `count` words, as of `Philox.take`."""
+
+    def take() -> tuple[int, int, Any]:
+        seed, offset, place = engine.take(count)
+        return signed(seed), signed(offset), place
+
+    return take
 
 
 @functools.cache
@@ -159,23 +191,28 @@ def _of_floats(name: str, dtype: Any) -> tuple[Callable[..., None], int]:
 
 def uniform(engine: Any, shape: tuple[int, ...], dtype: Any, low: float, high: float) -> Any:
     """As `draws.uniform`, of float32 or float64."""
-    (kernel, per), out = _of_floats("uniform", dtype), _backend.gpu().ndarray(shape, dtype)
-    return _filled(kernel, engine, out, per, out.size, (float(low), float(high)), per)
+    kernel, per = _of_floats("uniform", dtype)
+    return _filled(kernel, engine, shape, dtype, per, math.prod(shape), (float(low), float(high)), per)
 
 
 def normal(engine: Any, shape: tuple[int, ...], dtype: Any, mean: float, std: float) -> Any:
     """As `continuous.normal`, of float32 or float64."""
-    (kernel, per), out = _of_floats("normal", dtype), _backend.gpu().ndarray(shape, dtype)
-    return _filled(kernel, engine, out, per, -(-out.size // 16) * 16, (float(mean), float(std)), 2 * per)
+    kernel, per = _of_floats("normal", dtype)
+    drawn = -(-math.prod(shape) // 16) * 16
+    return _filled(kernel, engine, shape, dtype, per, drawn, (float(mean), float(std)), 2 * per)
+
+
+@functools.cache
+def _of_integers(per: int) -> Callable[..., None]:
+    return _cuda.compiled(INTEGERS, "integers", f"{PHILOX}enum {{ PER = {per} }};\n")
 
 
 def integers(engine: Any, shape: tuple[int, ...], dtype: Any, low: int, high: int, wide: bool) -> Any:
     """Numbers of int64 from `low` on, below `high`: remainders of words, or of two words if `wide`. None: of all numbers."""
     if high - low == 1 << 64:
         return None
-    per, out = 2 if wide else 4, _backend.gpu().ndarray(shape, dtype)
-    kernel = _cuda.compiled(INTEGERS, "integers", f"{PHILOX}enum {{ PER = {per} }};\n")
-    return _filled(kernel, engine, out, per, out.size, (low, signed(high - low)), per)
+    per = 2 if wide else 4
+    return _filled(_of_integers(per), engine, shape, dtype, per, math.prod(shape), (low, signed(high - low)), per)
 
 
 @functools.cache
@@ -195,8 +232,7 @@ def dropout(x: Any, *, p: float, scale: float, source: Callable[[], Any]) -> tup
     def drawn() -> tuple[int, int, Any]:
         generator = source()
         with generator.lock:
-            seed, offset, place = generator.engine.take(count)
-        return signed(seed), signed(offset), place
+            return _taking(generator.engine, count)()
 
     arguments = x, out, mask, x.size, math.ceil((1 - p) * 2.0**53), scale
     _dropout(x.dtype)((_cuda.blocks_for(-(-x.size // 2)),), (_cuda.THREADS,), arguments, drawn)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tdt import _backend
+from tdt._backend.waiting import CURRENT
 from tdt._core.calls import TENSOR_TYPES, as_numbers
 from tdt._core.dtype import dtype, of
 from tdt._core.from_data import BITS, check_bits, check_numbers
@@ -24,7 +25,7 @@ from tdt._core.tensor import LEAF, Tensor, alias
 from tdt._kernels import LARGE_ARITHMETIC, LOWER, astype, quick_arithmetic
 from tdt._kernels._threads import THREADS
 from tdt.autograd._forward import computed_on_gpu, recover, run_forward
-from tdt.autograd._layouts import LayoutCall, call_of, may_repeat
+from tdt.autograd._layouts import LayoutCall, apart, call_of
 from tdt.autograd._meta import meta, on_meta
 from tdt.autograd._op_table import OPS
 from tdt.autograd._plan import NUMBER, Plan, plan_for, ranks_of
@@ -143,18 +144,17 @@ def view_of(op: Op, x: Any, attributes: dict, how: Callable[[Any, Any], Any], ar
 def _view_elsewhere(op: Op, x: Tensor, attributes: dict, how: Any, argument: Any, record: bool | None) -> Any:
     """`view_of` for other arrays than NumPy's: without `apply` on the only GPU."""
     a: Any = x._a
-    gpu: Any = _backend.GpuArray
     plan = op.plans.get(a.dtype)
-    if record is None or plan is None or plan.low is not None or op.kernels or a.__class__ is not gpu:
+    if record is None or plan is None or plan.low is not None or op.kernels or x._a.__class__ is not _backend.GpuArray:
         return apply(op, (x,), attributes)
-    if not may_repeat() or _backend.several_gpus():
+    if CURRENT.capture is not None or CURRENT.notes is not None or _backend.several_gpus():
         return apply(op, (x,), attributes)
     edge = (x._edge if x._view is None else edge_of(x)) if record else None
-    out: Any
     if op.multi_view:
-        out = views_on_gpu(op, x, attributes, record)
+        out: Any = views_on_gpu(op, x, attributes, record)
     else:
-        result = a[argument] if how is getitem else op.forward(_backend.gpu(), a, **attributes)
+        result = a[argument] if how is getitem else a.transpose(argument) if how is ndarray.transpose else None
+        result = op.forward(_backend.gpu(), a, **attributes) if result is None else result
         out = view_on_gpu(op, x, result, attributes, record)
     if edge is not None:
         edges, outs = ((x, 0) if edge is LEAF else None if edge is NOWHERE else edge,), out if op.multi_view else (out,)
@@ -499,8 +499,8 @@ def _by_plan(  # noqa: C901  (one path for every op, each step an option of its 
         if call is not None:
             call.plan, call.attributes = plan, attributes
         if call is not None and not op.view and call.forward.takes_notes():
-            noted = partial(computed_on_gpu, op, plan, xp, arrays, attributes, target)
-            result = call.forward.noted(noted, arrays, call.twice)
+            own = apart(arrays)
+            result = call.forward.noted(partial(computed_on_gpu, op, plan, xp, own, attributes, target), own)
         else:
             result = computed_on_gpu(op, plan, xp, arrays, attributes, target)
     if op.aux:

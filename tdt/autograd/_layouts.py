@@ -2,45 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tdt import _backend
 from tdt._backend.waiting import CURRENT
 from tdt._core.calls import TENSOR_TYPES
-from tdt._kernels import SWITCHES, UFUNCS
-from tdt._kernels.programs_gpu import Repeated
+from tdt._kernels import UFUNCS
+from tdt._kernels.programs_gpu import ALIGNED, MOST, OutdatedProgramError, Programs, Repeated
 
 if TYPE_CHECKING:
+    from tdt.autograd._node import Node
     from tdt.autograd._op import Op
 
-MOST = 2000  # calls of an op that are remembered
-ALIGNED = 255  # the bits of an address that plans of libraries depend on
 NUMBERS = frozenset((int, float, bool, type(None)))
-
-
-class Programs(dict[tuple, Repeated]):
-    """Functions of arrays alone, by how these lie on the only GPU."""
-
-    def of(self, function: Any, arrays: Sequence[Any]) -> Repeated | None:
-        """What repeats a function of such arrays, or None; None where it may not be repeated."""
-        if CURRENT.capture is not None or CURRENT.notes is not None:
-            return None
-        key: list[Any] = [function, SWITCHES.changes]  # nodes keep calls that ops have forgotten
-        gpu: Any = _backend.GpuArray
-        for a in arrays:
-            if a.__class__ is gpu:
-                key += a.dtype, a.shape, a.strides, a.data.ptr & ALIGNED
-            elif a is None:
-                key.append(None)
-            else:
-                return None
-        found = self.get(layout := tuple(key))
-        if found is None:
-            if len(self) >= MOST:
-                self.clear()
-            found = self[layout] = Repeated()
-        return found
 
 
 class LayoutCall:
@@ -64,6 +38,25 @@ class LayoutCall:
         self.plan: Any = None
         self.attributes: Any = None
         self.kinds: list | None = None
+
+
+def run_by_program(node: Node, g: Any) -> Any:
+    """What `Node.run` gives of a gradient on the only GPU by the program of such calls; None where it is to give it."""
+    call, saved = node.call, node.saved
+    if call.__class__ is not LayoutCall or saved.__class__ not in (list, tuple):
+        return None
+    arrays: list[Any] = []
+    for array, storage, version in saved:
+        if storage is not None and storage.version != version:
+            return None
+        arrays.append(array)
+    gradient = call.gradients.of((node.backward_plan,), (g,))
+    if gradient is None or gradient.program is None:
+        return None
+    try:
+        return gradient.program(([g], arrays, node.aux))
+    except OutdatedProgramError:
+        return None
 
 
 class Layouts:
@@ -133,6 +126,15 @@ def _new_call(function: Op | Layouts, key: tuple, values: tuple, twice: bool) ->
     elif len(function.layouts) >= MOST:
         function.layouts.clear()
     found = function.layouts[key] = LayoutCall(values, twice)
+    return found
+
+
+def apart(arrays: list) -> list:
+    """The operands' arrays, with a view in the place of one that comes again: a note of a launch says which operand it takes."""
+    found: list[Any] = []
+    for a in arrays:
+        again = a.__class__ is _backend.GpuArray and any(a is other for other in found)
+        found.append(a.view() if again else a)
     return found
 
 

@@ -20,7 +20,7 @@ from tdt._core.tensor import Tensor, alias, wrap
 from tdt._kernels.programs_gpu import OutdatedProgramError
 from tdt.autograd._call_counts import CallCounts
 from tdt.autograd._graph import GraphNode
-from tdt.autograd._layouts import LayoutCall
+from tdt.autograd._layouts import LayoutCall, run_by_program
 from tdt.autograd._node_names import name_of
 from tdt.autograd._on_gpu import rule_on_gpu
 from tdt.autograd._op_table import OPS
@@ -87,8 +87,8 @@ class BackwardPlan:
         order = self._make_getters(params, saved)
         self._make_calls(rules, order, needed, low)
         # `Node.run` with code written for this plan, as `run(node, g)`: of small gradients on the CPU; of tensors, for a graph;
-        # and on the only GPU, of calls without programs or of views. The result is None where `Node.run` is to give it. False
-        # where there is no such code: to write it takes as long as it saves in some hundred runs.
+        # and on the only GPU, of calls without programs or of views; others go to their program. The result is None where
+        # `Node.run` is to give it. False where there is no such code: to write it takes as long as it saves in some hundred runs.
         self.specialized: Any = False
         self.specialized_in_graph: Any = False
         self.specialized_on_gpu: Any = False
@@ -96,6 +96,7 @@ class BackwardPlan:
             self.specialized_in_graph = partial(self._counted, rules, order, "specialized_in_graph")
             if self.fast and not op.part:
                 self.specialized = partial(self._counted, rules, order, "specialized")
+                self.specialized_on_gpu = run_by_program
                 if op.layouts is False or all(hasattr(rule.fast, "gives_views") for rule in rules):
                     self.specialized_on_gpu = partial(self._counted, rules, order, "specialized_on_gpu")
         self.runs = 0
@@ -340,7 +341,7 @@ class Node(GraphNode):
         unprepared = None  # key of the function to prepare for such gradients
         if call is not None and not graph and required is None:
             if call.__class__ is LayoutCall:
-                if is_plain and (gradient := call.gradients.of(back, grads)) is not None:
+                if is_plain and (gradient := call.gradients.of((back,), grads)) is not None:
                     if gradient.program is not None:
                         try:
                             return gradient.program((grads, saved, self.aux))

@@ -17,7 +17,7 @@ from tdt._backend.waiting import CURRENT, constants_of, deferring, launch_waitin
 from tdt._core.sparse import SparseCOO
 from tdt._kernels import UFUNCS
 from tdt._kernels._registry import SWITCHES
-from tdt.autograd._layouts import Programs
+from tdt._kernels.programs_gpu import Programs
 
 if TYPE_CHECKING:
     from tdt.autograd._op import Op
@@ -135,7 +135,7 @@ def sum_of_two(function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
 
 def repeated(function: Callable[..., Any], call: Callable[..., Any], *arrays: Any) -> Any:
     """What a function gives of CuPy's arrays, by the program of such calls; where there may be none, call(function, *arrays)."""
-    if _backend.several_gpus() or (found := _CALLS.of(function, arrays)) is None:
+    if _backend.several_gpus() or (found := _CALLS.of((function,), arrays)) is None:
         return call(function, *arrays)
     return found(functools.partial(function, *arrays), arrays)
 

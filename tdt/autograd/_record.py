@@ -180,7 +180,9 @@ def record_repeated(
     if record and op.rules:
         for x in operands:
             kind = x.__class__
-            if kind in TENSOR_TYPES and (x._edge is not None or x._view is not None):
+            if kind in TENSOR_TYPES and (
+                x._edge is not None or (x._view is not None and x._view.base._edge is not None)
+            ):
                 edges, mask, nowhere = edges_of(operands)
                 if mask:
                     attributes = call.attributes

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tdt import _backend
 from tdt._core.calls import TENSOR_TYPES
 from tdt._core.mode import state
 from tdt._kernels.programs_gpu import OutdatedProgramError
-from tdt.autograd._layouts import LayoutCall, Layouts, call_of
+from tdt.autograd._layouts import LayoutCall, Layouts, call_of, may_repeat
+from tdt.autograd._views import may_require_grad
 
 if TYPE_CHECKING:
     from tdt._core.tensor import Tensor
     from tdt.autograd._op import Op
 
 _calls: defaultdict[Op, Layouts] = defaultdict(Layouts)  # of ops, with the array that they write to
+
+
+def may_write(x: Tensor) -> bool:
+    """Whether CuPy itself may write to a tensor on the only GPU: nothing of it is recorded, and CuPy knows its type."""
+    a: Any = x._a
+    record = state.fast_record
+    if x._a.__class__ is not _backend.GpuArray or record is None or a.dtype.kind not in KINDS or x._st.inference:
+        return False
+    recorded = state.recording is not None or (record and may_require_grad(x))
+    return not recorded and may_repeat() and not _backend.several_gpus()
+
+
+KINDS = "biufc"  # of types
 
 
 def written(op: Op, x: Tensor, rest: tuple, attributes: dict) -> tuple[bool, LayoutCall | None]:

@@ -58,6 +58,7 @@ FUNCTIONS = {
     "embedding": (lambda x, w: F.embedding(tdt.arange(4, device=x.device) % 3, w) * x, (4, 6), (3, 6)),
     "rows at an index": (lambda x, w: x[tdt.tensor([2, -1, 0, 2], device=x.device)] * w, (4, 6), (1, 6)),
     "the same twice": (lambda x, w: (x * x + w * w) / (w * w + 1), (4, 6), (1, 6)),
+    "the same as two of three": (lambda x, w: tdt.baddbmm(x, x, w) + tdt.addcmul(x, w, x), (2, 3, 3), (2, 3, 3)),
     "parts and borders": (lambda x, w: F.pad(x[:, 1::2], (1, 2)) * w + F.pad(x, (0, -1, 1, 0))[1:, :1], (4, 6), (1, 6)),
 }
 

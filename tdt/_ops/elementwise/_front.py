@@ -80,6 +80,7 @@ def unary_op(
     vjp: Callable[..., Any] | None = None,
     *,
     fast_vjp: Callable[..., Any] | None = None,
+    traced: dict[str, Callable[..., Any]] | None = None,
     same_out: bool | str = False,
     bool_out: bool = False,
     dtypes: frozenset = FLOATING_AND_COMPLEX,
@@ -94,6 +95,7 @@ def unary_op(
         forward: on arrays, `forward(xp, x)`.
         vjp: the gradient's rule, on tensors; its parameters among `g`, `x` and `out`.
         fast_vjp: the same rule on arrays.
+        traced: formulas, as of `Op.traced`.
         same_out: `out=` must have the dtype of input ("real": of an input that is real); other functions convert.
         bool_out: `out=` must be bool.
         traits: further traits of the op (`Traits` in tdt/autograd/_op.py).
@@ -106,6 +108,7 @@ def unary_op(
             record.vjp("x")(vjp)
         if fast_vjp is not None:
             record.fast_vjp("x")(fast_vjp)
+        record.traced |= traced or {}
 
         def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
             if out is None and input.__class__ is Tensor:

@@ -106,6 +106,7 @@ _negative.ufunc = "negative"  # type: ignore[attr-defined]
     formula=True,
     vjp=lambda g: -g,
     fast_vjp=lambda xp, g: -g if g.dtype.kind in "fc" else OPS["neg"].forward(xp, g),
+    traced={"x": lambda xp, g: -g},
     dtypes=NUMBERS,
     to_float=False,
     same_out=True,

@@ -1,4 +1,4 @@
-"""Reads and writes by square brackets that are not recorded, of NumPy tensors at the usual keys, without an op."""
+"""Reads and writes by square brackets that are not recorded, at the usual keys, without an op."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from tdt import _backend
 from tdt._core import dtype as _dtype
 from tdt._core.from_data import LARGE
 from tdt._core.mode import INFERENCE, state, values_read
 from tdt._core.tensor import Tensor, wrap_new
 from tdt._ops.shape.views import ALL_OF, WHOLE, decoded, slice_view
 from tdt.autograd._inplace import is_unrecorded
+from tdt.autograd._views import may_require_grad
+from tdt.autograd._writes_on_gpu import may_write
 
 PLAIN = {int, type(None)}
 MANY = 1 << 12  # elements that a kernel places in less time than NumPy
@@ -279,6 +282,32 @@ def set_directly(x: Tensor, key: Any, value: Any) -> bool:
         a[decoded(spec)] = value
     else:
         return False
+    x._st.bump_version()
+    return True
+
+
+def set_on_gpu(x: Tensor, key: Any, value: Any) -> bool:
+    """Write a tensor of their shape and dtype to the elements that integers and slices name, by CuPy's copy on the only GPU.
+
+    Returns: False, with nothing done, for all others.
+    """
+    if value.__class__ is not Tensor or not may_write(x) or (state.fast_record and may_require_grad(value)):
+        return False
+    a, b = x._a, value._a
+    if b.__class__ is not a.__class__ or b.dtype != a.dtype or 0 in a.strides:
+        return False
+    if value._st is x._st or _backend.may_overlap(a, b):
+        return False
+    shape = a.shape
+    if key.__class__ is slice and shape and range_of(key):
+        if b.shape != (len(range(*key.indices(shape[0]))), *shape[1:]):
+            return False
+        a[key] = b
+    else:
+        spec = plain_spec(shape, key if key.__class__ is tuple else (key,))
+        if spec is None or (part := a[decoded(spec)]).shape != b.shape:
+            return False
+        part[...] = b
     x._st.bump_version()
     return True
 

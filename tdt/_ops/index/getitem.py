@@ -27,6 +27,7 @@ from tdt._ops.index.direct import (
     plain_spec,
     range_of,
     set_directly,
+    set_on_gpu,
     spec_and_places,
     width,
     with_numbers,
@@ -114,7 +115,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     """x[key] = value, with value broadcast and converted."""
     if key.__class__ is Tensor and not key._a.ndim and x._a.ndim:
         key = key.item() if key._a.dtype is INT64 else _part(x, key)
-    if is_plain(x) and set_directly(x, key, value):
+    if (is_plain(x) and set_directly(x, key, value)) or set_on_gpu(x, key, value):
         return
     if isinstance(value, np.integer):
         value = int(value)

@@ -29,6 +29,7 @@ from tdt.autograd._dispatch import converted, unary
 from tdt.autograd._inplace import is_plain, is_unrecorded, write
 from tdt.autograd._node_names import label
 from tdt.autograd._op import op
+from tdt.autograd._writes_on_gpu import may_write
 
 __all__ = [
     "clone",
@@ -364,6 +365,10 @@ def zero_(input: Tensor) -> Tensor:
     """
     if _is_unrecorded_array(input) and input._a.dtype not in KINDS:
         fill(input._a, 0)
+        input._st.bump_version()
+        return input
+    if may_write(input) and input._a.flags.c_contiguous:
+        input._a.fill(0)
         input._st.bump_version()
         return input
     edge = input._edge
