@@ -72,17 +72,14 @@ class UfuncCall(BuiltIn):
             ufunc = code.cast(self.word(UFUNC), "ptr")
             self.leave(code.function("PyObject_Vectorcall", "ptr", ufunc, self.arguments, self.count, self.keywords))
 
-    def new_array(self, ndim: Value, shape: Value, strides: Value | None = None) -> Value:
-        """The result, contiguous unless it has strides."""
+    def new_array(self, ndim: Value, shape: Value, strides: Value | None = None, kind: Value | None = None) -> Value:
+        """An array, contiguous unless it has strides. kind: NumPy's number of its type, None: of the result's."""
         code = self.code
-        none, rank, kind = (
-            code.cast(code.value(0, "i64"), "ptr").name,
-            code.cast(ndim, "i32").name,
-            code.cast(self.word(KIND), "i32").name,
-        )
+        none, rank = code.cast(code.value(0, "i64"), "ptr").name, code.cast(ndim, "i32").name
+        number = code.cast(self.word(KIND) if kind is None else kind, "i32").name
         new, array = code.cast(self.word(NEW), "ptr").name, code.cast(self.word(ARRAY), "ptr").name
         steps = none if strides is None else strides.name
-        numbers = f"i32 {rank}, ptr {shape.name}, i32 {kind}, ptr {steps}, ptr {none}, i32 0, i32 0, ptr {none}"
+        numbers = f"i32 {rank}, ptr {shape.name}, i32 {number}, ptr {steps}, ptr {none}, i32 0, i32 0, ptr {none}"
         return self.created(f"call ptr {new}(ptr {array}, {numbers})")
 
     def begin_threads(self, work: Value) -> None:

@@ -23,7 +23,7 @@ import functools
 import math
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +33,7 @@ from tdt._kernels._addresses import address_of
 from tdt._kernels._bfloat16 import round_block
 from tdt._kernels._code import Code, Value, native
 from tdt._kernels._cut import cut
-from tdt._kernels._formulas import FLOAT32, FLOAT64, narrow, widen
+from tdt._kernels._formulas import BFLOAT16, FLOAT32, FLOAT64, narrow, widen
 from tdt._kernels._launches import WATCH, note
 from tdt._kernels._native import Entry, NativeKernel, vector_width
 from tdt._kernels._pack import packer, turner
@@ -318,16 +318,17 @@ class Plan:
         parts: of `_direct`, if it is that code, which takes no bfloat16: some may be required afterwards.
         shared: whether several threads compute it.
         alone: computes a result of that dtype on the calling thread, see `planned`; None where it is shared or operands copied.
+        rounded: the same of a result in bfloat16; None before it is asked for.
     """
 
     __slots__ = ("shape", "dtype", "copied", "turned", "pieces", "grain", "entry", "start", "references", "summed", "shared",
-                 "parts", "alone", "limit")  # fmt: skip
+                 "parts", "alone", "rounded", "work", "limit")  # fmt: skip
 
     def __init__(self, shape: tuple, dtype: np.dtype, copied: tuple[bool, bool] = (False, False), limit: str = ""):
         self.shape, self.dtype, self.copied, self.turned, self.pieces = shape, dtype, copied, False, 0
         self.limit = limit
         self.summed = False
-        self.shared, self.alone = False, None
+        self.shared, self.alone, self.rounded, self.work = False, None, None, 0
         self.parts: _direct.Parts | None = None
 
     def prepare(self, words: list[int], table: np.ndarray, threads: int, work: int) -> None:
@@ -363,8 +364,17 @@ class Plan:
         self.start, self.references = packed[: -addresses * WORD], references
         self.shared = pieces > self.grain and threads > 1
         if not self.shared and not any(self.copied) and not self.limit:
-            start = struct.unpack(f"={len(self.start) // WORD}q", self.start)
-            self.alone = planned(self.entry.address, start, self.shape, self.dtype, pieces, work, self.turned)
+            self.work, self.alone = work, self._planned(self.dtype, work)
+
+    def rounds(self) -> Callable[[Any, Any, Any], Any]:
+        """`rounded`, created if there is none."""
+        if self.rounded is None:
+            self.rounded = self._planned(BFLOAT16, self.work, FLOAT32 if self.summed else None)
+        return self.rounded
+
+    def _planned(self, dtype: np.dtype, work: int, sums: np.dtype | None = None) -> Callable[[Any, Any, Any], Any]:
+        start = struct.unpack(f"={len(self.start) // WORD}q", self.start)
+        return planned(self.entry.address, start, self.shape, dtype, self.pieces, work, self.turned, sums)
 
 
 class _Job:
@@ -398,8 +408,8 @@ def product(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, dtype:
         return narrow(product(*widen((a, b, bias))), dtype or FLOAT32)
     if bias is not None:
         bias = np.ascontiguousarray(bias if bias.dtype is plan.dtype else widen((bias,))[0])
-    if plan.alone is not None and not rounds and WATCH.trace is None:
-        result = plan.alone(a, b, bias)
+    if plan.alone is not None and WATCH.trace is None:
+        result = (plan.rounds() if rounds else plan.alone)(a, b, bias)
         if plan.parts is not None and plan.parts.required[0]:
             plan.parts.compile()
         return result
