@@ -27,7 +27,7 @@ from tdt._kernels import (
     widen,
     zeros_like,
 )
-from tdt._kernels._formulas import FLOAT32
+from tdt._kernels._formulas import BFLOAT16, FLOAT32
 from tdt._ops._common import C_NAMES, unrecorded
 from tdt._ops.elementwise._front import tensor_argument
 from tdt.autograd._autocast import cast_for
@@ -290,12 +290,15 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
 
 
 def _fit(query: Any, key: Any, value: Any) -> bool:
-    """Whether these are float32 tensors that are not empty, of one batch and number of heads, and of sizes that fit."""
+    """Whether these are tensors that are not empty, of one batch and number of heads, and of sizes that fit; of float32, or of
+    bfloat16 on the CPU."""
     try:
         q, k, v = query._a, key._a, value._a
     except AttributeError:
         return False
-    if not q.dtype == k.dtype == v.dtype == FLOAT32 or not (q.size and k.size and v.size):
+    if not q.dtype == k.dtype == v.dtype or not (q.size and k.size and v.size):
+        return False
+    if q.dtype != FLOAT32 and not (q.dtype == BFLOAT16 and q.__class__ is np.ndarray):
         return False
     shapes = q.shape, k.shape, v.shape
     leads = [s[:-2] for s in shapes]
