@@ -43,6 +43,7 @@ CASES = """
     torch.renorm(xb,2,0,1.)|torch.trapezoid(xb)|xb.std()|F.silu(xb)|torch.lerp(x,x,x)|x.T@x|torch.qr(x)[0]
     torch.linalg.vecdot(x,x)|torch.linalg.vecdot(xb,xb)|F.embedding_bag(lab[None],x)|torch.linalg.matrix_power(x,2)
     x.new_zeros(2)@v[:2]|torch.svd(x)[1]|torch.cholesky(x@x.T+torch.eye(4))|F.conv_transpose2d(im,w.transpose(0,1))
+    F.cross_entropy(xb,lab,v)|F.cross_entropy(xb,xb.softmax(1),label_smoothing=0.1)|F.cross_entropy(xb,xb.softmax(1),v)
     F.bilinear(x,x,w4)|F.batch_norm(im.bfloat16(),v[:2],v[2:])|F.grid_sample(im,grid.bfloat16())|lstm(b3)[0]
     lstm(b3)[1][1]|gru(b3)[0]|rnn(b3)[0]|lstm_cell(x)[0]|gru_cell(x)|rnn_cell(x)|mha(b3,b3,b3)[0]|encoder(b3)
     torch.linalg.solve(xb,xb)|torch.linalg.eigvals(xb)|torch.linalg.svd(xb)[1]|torch.linalg.eigh(xb)[0]|torch.geqrf(xb)[1]

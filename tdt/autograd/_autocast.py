@@ -18,12 +18,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tdt._core import dtype as _dtype
-from tdt._core.mode import _Mode, state
+from tdt._core.mode import state, uncast_record
 from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt._core.wrapping import wraps
 from tdt._kernels import astype, multiplies_bfloat16
 from tdt.autograd._dispatch import apply, unary
 from tdt.autograd._op_table import OPS
+from tdt.autograd._record import record_results
 
 F = TypeVar("F", bound=Callable[..., Any])
 LOW = (_dtype.bfloat16.np, _dtype.float16.np)
@@ -42,11 +43,14 @@ class Casting:
             cache.
         alone: whether there is no other handler, so that ops without a policy need not come here.
         kind: the dtypes, as part of a key.
+        lowers: whether float32 becomes bfloat16 on the CPU; pairs: whether that has instructions for its products.
     """
 
     def __init__(self, dtypes: dict[str, _dtype.dtype], below: Any, casts: dict[tuple, tuple] | None = None) -> None:
         self.dtypes, self.below, self.casts = dtypes, below, casts
         self.alone = below is None
+        self.lowers = dtypes.get("cpu") is _dtype.bfloat16
+        self.pairs = self.lowers and multiplies_bfloat16()
         self.kind = ("autocast", *sorted((device, dtype.name) for device, dtype in dtypes.items()))
 
     def over(self, below: Any) -> Casting:
@@ -58,15 +62,15 @@ class Casting:
         operands = self.operands_for(op, operands) if target is None else operands
         return self.without(apply, op, operands, attributes, target)
 
-    def without(self, function: Callable[..., Any], *args: Any) -> Any:
-        """function(*args), whose ops are not cast."""
-        handler, fast_record = state.handler, state.fast_record
+    def without(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """function(*args, **kwargs), whose ops are not cast."""
+        handler, fast_record, uncast = state.handler, state.fast_record, state.uncast_record
         state.handler = self.below
         state.fast_record = None if state.inference or self.below is not None else state.grad
         try:
-            return function(*args)
+            return function(*args, **kwargs)
         finally:
-            state.handler, state.fast_record = handler, fast_record
+            state.handler, state.fast_record, state.uncast_record = handler, fast_record, uncast
 
     def called(self, function: Callable[..., Any], op: Any, *operands: Any, mixed: Callable[..., Any]) -> Any:
         """`function` of the operands of its op, cast, or `mixed` where weights stay float32; None for operands of other types."""
@@ -91,9 +95,9 @@ class Casting:
     def _keeps(self, op: Any, x: Any, *weights: Any) -> bool:
         """Whether weights stay float32: a processor without instructions for bfloat16 would convert them back, and one that
         has them rounds the weights of many rows when it packs them."""
-        if self.dtypes.get("cpu") is not _dtype.bfloat16:
+        if not self.lowers:
             return False
-        if multiplies_bfloat16():
+        if self.pairs:
             shape = x._a.shape if op.float32_weights == "packed" and isinstance(x, Tensor) else ()
             if math.prod(shape[:-1]) <= FEW_ROWS:
                 return False
@@ -131,6 +135,8 @@ class Casting:
         if self.below is None and not state.inference and a.__class__ is np.ndarray and a.flags.c_contiguous:
             if not state.grad or (x._edge is None and x._view is None):
                 return wrap(astype(a, dtype.np))
+            if uncast_record():
+                return record_results(OPS["convert"], (x,), (a,), {"dtype": dtype}, (astype(a, dtype.np),))[0]
         return self.without(unary, OPS["convert"], x, {"dtype": dtype})
 
 
@@ -173,8 +179,8 @@ def autocast(kind: str) -> Callable[[F], F]:
             if handler.__class__ is not Casting:
                 return function(*args, **kwargs)
             cast = handler.caster(kind if kwargs.get("out") is None else "keep")
-            with _Mode(handler=handler.below):
-                return function(*map(cast, args), **{key: cast(value) for key, value in kwargs.items()})
+            named = {key: cast(value) for key, value in kwargs.items()}
+            return handler.without(function, *map(cast, args), **named)
 
         return typing.cast("F", front)
 

@@ -11,11 +11,13 @@ import numpy as np
 from tdt import _backend
 from tdt._backend.waiting import repeatable
 from tdt._core.dtype import FLOATING, SCALAR_NAMES, int64, uint8
+from tdt._core.mode import state
 from tdt._core.tensor import Tensor, wrap
 from tdt._kernels import chosen, float_logits, gpu_floats, gpu_kernel, kernel, lazy, prepares, total
 from tdt._kernels._threads import THREADS
 from tdt._ops.nn.loss._front import check_tensors, reduction_of
 from tdt._ops.nn.softmax import _log_softmax, log_softmax, softmax
+from tdt.autograd._autocast import autocast
 from tdt.autograd._node_names import label, ranks
 from tdt.autograd._op import op
 from tdt.autograd._remembered import calls_by_shape
@@ -458,7 +460,8 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
     tensor(0.6931)
     """
     reduction = reduction_of(size_average, reduce, reduction)
-    return _cross_entropy_of(input, target, weight, reduction, ignore_index, label_smoothing)
+    compute = _cross_entropy_of if state.handler is None else _cast_cross_entropy
+    return compute(input, target, weight, reduction, ignore_index, label_smoothing)
 
 
 @calls_by_shape
@@ -480,6 +483,10 @@ def _cross_entropy_of(
     target = _check_classes(input, target, weight)
     how: dict[str, Any] = {"reduction": reduction, "ignore_index": ignore_index, "smoothing": float(label_smoothing)}
     return _cross_entropy(input, target, weight, **how)
+
+
+# Cast as one op, so that the call that follows is a remembered one.
+_cast_cross_entropy = autocast("float32")(_cross_entropy_of)
 
 
 def _probability_node_name(node: Any) -> str:
