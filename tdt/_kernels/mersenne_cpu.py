@@ -6,7 +6,8 @@ places back, or ahead of it. What is drawn, uniform numbers or coin flips, is co
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,18 @@ def _fill(code: Code, state: Value, place: Variable, words: Value, count: Value)
         done.add(many)
 
 
+@contextlib.contextmanager
+def _words(code: Code, state: Value, n: Value, each: int) -> Iterator[tuple[Value, Value, Value]]:
+    """A loop over the words of `n` numbers, `each` of a number: some words, the first number that they are of, and how many."""
+    words = code.array("i32", ROOM)
+    place = code.variable("i64", code.cast(code.load("i32", state, SIZE), "i64"))
+    with code.loop(0, n, ROOM // each) as start:
+        count = code.minimum(n - start, ROOM // each)
+        _fill(code, state, place, words, count * each)
+        yield words, start, count
+    code.store(code.cast(place.get(), "i32"), state, SIZE)
+
+
 def _pair(code: Code, words: Value, i: Value) -> Value:
     """64 bits of two words, of which the first is the high half."""
     high, low = (code.cast(code.load("i32", words, i * 2 + k), "i64", signed=False) for k in (0, 1))
@@ -95,32 +108,26 @@ def draws(code: Code, first: Value, last: Value, arguments: list[Value], how: st
     1 or 0 ("below") and exponential numbers of the mean -`low`.
     """
     state, out, n, low, high, bound = arguments
-    words = code.array("i32", ROOM)
-    place = code.variable("i64", code.cast(code.load("i32", state, SIZE), "i64"))
     each = 1 if how in ("words", "words32", "unit32") else 2
-    with code.loop(0, n, ROOM // each) as start:
-        count = code.minimum(n - start, ROOM // each)
-        _fill(code, state, place, words, count * each)
-        with code.loop(0, count) as i:
-            if how == "words":
-                value = code.cast(code.load("i32", words, i), "i64", signed=False)
-            elif how == "words32":
-                value = code.load("i32", words, i)
-            elif how == "unit32":
-                bits = code.load("i32", words, i) & 0xFFFFFF
-                value = _scaled(code, code.cast(bits, "float") * 2.0**-24, low, high)
-            else:
-                value = _pair(code, words, i)
-                if how != "pairs":
-                    value = value & (2**53 - 1)
-                if how == "unit64":
-                    value = _scaled(code, _unit(code, value), low, high)
-                elif how == "exponential":
-                    value = code.cast(code.function("log1p", "double", 0.0 - _unit(code, value)) * low, kind)
-                elif how == "below":
-                    value = code.cast(value < bound, kind, signed=False)
-            code.store(value, out, start + i)
-    code.store(code.cast(place.get(), "i32"), state, SIZE)
+    with _words(code, state, n, each) as (words, start, count), code.loop(0, count) as i:
+        if how == "words":
+            value = code.cast(code.load("i32", words, i), "i64", signed=False)
+        elif how == "words32":
+            value = code.load("i32", words, i)
+        elif how == "unit32":
+            bits = code.load("i32", words, i) & 0xFFFFFF
+            value = _scaled(code, code.cast(bits, "float") * 2.0**-24, low, high)
+        else:
+            value = _pair(code, words, i)
+            if how != "pairs":
+                value = value & (2**53 - 1)
+            if how == "unit64":
+                value = _scaled(code, _unit(code, value), low, high)
+            elif how == "exponential":
+                value = code.cast(code.function("log1p", "double", 0.0 - _unit(code, value)) * low, kind)
+            elif how == "below":
+                value = code.cast(value < bound, kind, signed=False)
+        code.store(value, out, start + i)
 
 
 @native("ppqqq")
@@ -130,25 +137,18 @@ def integers_of(code: Code, first: Value, last: Value, arguments: list[Value], w
     There are fewer than 2⁶³ integers in the range, and fewer than 2³¹ unless it is wide.
     """
     state, out, n, span, low = arguments
-    words = code.array("i32", ROOM)
-    place = code.variable("i64", code.cast(code.load("i32", state, SIZE), "i64"))
-    each = 2 if wide else 1
     real = code.cast(span, "double")
     inverse = 1.0 / real
-    with code.loop(0, n, ROOM // each) as start:
-        count = code.minimum(n - start, ROOM // each)
-        _fill(code, state, place, words, count * each)
-        with code.loop(0, count) as i:
-            if wide:
-                value = _pair(code, words, i) % span
-            else:  # a quotient of 32 bits is off by one at most
-                word = code.cast(code.load("i32", words, i), "double", signed=False)
-                rest = word - code.call("floor", word * inverse) * real
-                rest = code.select(rest < 0.0, rest + real, rest)
-                rest = code.select(rest >= real, rest - real, rest)
-                value = code.cast(code.cast(rest, "i32"), "i64")
-            code.store(code.cast(value + low, kind), out, start + i)
-    code.store(code.cast(place.get(), "i32"), state, SIZE)
+    with _words(code, state, n, 2 if wide else 1) as (words, start, count), code.loop(0, count) as i:
+        if wide:
+            value = _pair(code, words, i) % span
+        else:  # a quotient of 32 bits is off by one at most
+            word = code.cast(code.load("i32", words, i), "double", signed=False)
+            rest = word - code.call("floor", word * inverse) * real
+            rest = code.select(rest < 0.0, rest + real, rest)
+            rest = code.select(rest >= real, rest - real, rest)
+            value = code.cast(code.cast(rest, "i32"), "i64")
+        code.store(code.cast(value + low, kind), out, start + i)
 
 
 @native("ppqdd")
@@ -216,20 +216,12 @@ def _flips(code: Code, first: Value, last: Value, arguments: list[Value], kind: 
         valid.set(valid.get() & (p >= 0.0) & (p <= 1.0))
     with code.when(valid.get() == 0):
         code.fail()
-    words = code.array("i32", ROOM)
-    place = code.variable("i64", code.cast(code.load("i32", state, SIZE), "i64"))
-    each = 2 if kind == "double" else 1
-    with code.loop(0, n, ROOM // each) as start:
-        count = code.minimum(n - start, ROOM // each)
-        _fill(code, state, place, words, count * each)
-        with code.loop(0, count) as i:
-            if kind == "double":
-                unit = _unit(code, _pair(code, words, i) & (2**53 - 1))
-            else:
-                unit = code.cast(code.load("i32", words, i) & 0xFFFFFF, "float") * 2.0**-24
-            flipped = unit < code.load(kind, probabilities, start + i)
-            code.store(code.cast(flipped, kind), out, start + i)
-    code.store(code.cast(place.get(), "i32"), state, SIZE)
+    with _words(code, state, n, 2 if kind == "double" else 1) as (words, start, count), code.loop(0, count) as i:
+        if kind == "double":
+            unit = _unit(code, _pair(code, words, i) & (2**53 - 1))
+        else:
+            unit = code.cast(code.load("i32", words, i) & 0xFFFFFF, "float") * 2.0**-24
+        code.store(code.cast(unit < code.load(kind, probabilities, start + i), kind), out, start + i)
 
 
 @native("ppq")
