@@ -107,15 +107,16 @@ def _remembering(function: F, by_shape: bool, whole: bool = False) -> F:  # noqa
                         break
                 else:
                     call = saved[recorded].get(types := tuple(key))
-                    if call is None:
-                        return calls.first(args, kwargs, types, recorded)
-                    if call and (result := call.repeat(arrays, values, record)) is not None:
+                    if call is None and (watched := calls.to_watch(args, kwargs, types, recorded)) is not None:
+                        with Watch() as watch:
+                            result = function(*watched[0], **watched[1])
+                        if calls.remember(watch, result, watched, types, recorded) or watched[0] is args:
+                            return result
+                    elif call and (result := call.repeat(arrays, values, record)) is not None:
                         return result
             return function(*args, **kwargs) if kwargs else function(*args)
         except Exception as error:
-            if private:
-                raise
-            renamed = renamed_keywords(function, args, kwargs, error, sys._getframe().f_code)
+            renamed = None if private else renamed_keywords(function, args, kwargs, error, sys._getframe().f_code)
             if renamed is None:
                 raise
         return called(*args, **renamed)
@@ -140,22 +141,25 @@ class _Calls:
         self.counts = CallCounts()
         self.written = None if whole else writes(self.saved[0], by_shape)
 
-    def first(self, args: tuple, kwargs: dict[str, Any], key: tuple, recorded: bool) -> Any:
-        """The function's result for a call that is not remembered; it is from now on, if it was made a few times."""
-        calls = self.saved[recorded]
+    def to_watch(self, args: tuple, kwargs: dict[str, Any], key: tuple, recorded: bool) -> tuple[tuple, dict] | None:
+        """The arguments of a call that is to be remembered, as it was made a few times; None for others."""
         values = (*args, *kwargs.values())
-        often = len(calls) < MOST_SAVED and self.counts.often((recorded, key))
+        often = len(self.saved[recorded]) < MOST_SAVED and self.counts.often((recorded, key))
         if not often or ((repeats := _repeats(values)) and recorded):
-            return self.function(*args, **kwargs)
-        if repeats:  # a call of other tensors of these arrays is remembered instead
-            values = tuple([wrap(x._a) if isinstance(x, Tensor) else x for x in values])
-        named = dict(zip(kwargs, values[len(args) :], strict=True))
-        with Watch() as watch:
-            result = self.function(*values[: len(args)], **named)
+            return None
+        if not repeats:
+            return args, kwargs
+        # A call of other tensors of these arrays is remembered instead.
+        values = tuple([wrap(x._a) if isinstance(x, Tensor) else x for x in values])
+        return values[: len(args)], dict(zip(kwargs, values[len(args) :], strict=True))
+
+    def remember(self, watch: Watch, result: Any, watched: tuple[tuple, dict], key: tuple, recorded: bool) -> bool:
+        """Keep a call that was watched, of these arguments; whether it can be repeated."""
+        values = (*watched[0], *watched[1].values())
         call = watch.call(result[0] if self.whole else result, values, self.by_shape, recorded, self.whole)
         if call is None or call.label is not None or not recorded:  # else a later one may become a node
-            calls[key] = call or False
-        return result if call is not None or not repeats else self.function(*args, **kwargs)
+            self.saved[recorded][key] = call or False
+        return call is not None
 
     def write_out(self, called: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
         """The function's result in `out`, a keyword argument. called: the function, with its memory."""
