@@ -28,7 +28,10 @@ class Strict:
     """NumPy without what CuPy lacks; not the NumPy module itself, so that code takes the same branches as for CuPy."""
 
     __name__ = "numpy"  # for what chooses between SciPy and cupyx
-    cuda = SimpleNamespace(Device=lambda: SimpleNamespace(id=0))
+    cuda = SimpleNamespace(
+        Device=lambda: SimpleNamespace(id=0),
+        get_current_stream=lambda: SimpleNamespace(synchronize=lambda: None),
+    )
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(np, name)
