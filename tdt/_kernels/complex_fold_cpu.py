@@ -42,32 +42,41 @@ class _Product:
             part.set(new)
 
 
-@native("ppqqqq", vectorize=False)
-def _multiply(code: Code, first: Value, last: Value, arguments: list[Value], source: str, target: str) -> None:
-    """x (*, n, width), out (*, pieces, width), n, width, piece, pieces; source, target: the types of their parts."""
-    x, out, n, width, piece, pieces = arguments
+class _Numbers:
+    """Complex numbers in memory, and code that folds them.
 
-    def load(place: Value, count: int) -> Parts:
+    Args:
+        kind: the type of their parts.
+    """
+
+    def __init__(self, code: Code, address: Value, kind: str):
+        self.code, self.address, self.kind = code, address, kind
+
+    def load(self, place: Value, count: int) -> Parts:
         """The parts of `count` numbers (0: one)."""
+        code = self.code
         if not count:
-            real, imaginary = (code.load(source, x, place * 2 + k) for k in range(2))
+            real, imaginary = (code.load(self.kind, self.address, place * 2 + k) for k in range(2))
         else:
-            both = code.load(source, x, place * 2, 2 * count)
+            both = code.load(self.kind, self.address, place * 2, 2 * count)
             real, imaginary = (code.shuffle(both, both, range(k, 2 * count, 2)) for k in range(2))
         return code.cast(real, "double"), code.cast(imaginary, "double")
 
-    def store(value: Parts, place: Value) -> None:
-        real, imaginary = (code.cast(part, target) for part in value)
+    def store(self, value: Parts, place: Value) -> None:
+        code = self.code
+        real, imaginary = (code.cast(part, self.kind) for part in value)
         if count := vector_length(real.kind):
-            code.store(
-                code.shuffle(real, imaginary, [k // 2 + count * (k % 2) for k in range(2 * count)]), out, place * 2
-            )
+            order = [k // 2 + count * (k % 2) for k in range(2 * count)]
+            code.store(code.shuffle(real, imaginary, order), self.address, place * 2)
             return
         for k, part in enumerate((real, imaginary)):
-            code.store(part, out, place * 2 + k)
+            code.store(part, self.address, place * 2 + k)
 
-    def fold(start: Value, stop: Value, count: int, at: Callable[[Value], Value], lanes: Callable[..., Parts]) -> Parts:
+    def fold(
+        self, start: Value, stop: Value, count: int, at: Callable[[Value], Value], lanes: Callable[..., Parts]
+    ) -> Parts:
         """The product of the rows [start, stop) of `count` columns; `at` gives their places, `lanes` joins those in lanes."""
+        code = self.code
         total, rest = _Product(code, count), code.variable("i64")
         end = start + (stop - start) // LANES * LANES
 
@@ -76,55 +85,61 @@ def _multiply(code: Code, first: Value, last: Value, arguments: list[Value], sou
             rest.set(end)
 
         def one() -> None:
-            total.set(load(at(start), count))
+            total.set(self.load(at(start), count))
             rest.set(start + 1)
 
         code.choose(end > start, by_lanes, one)
         with code.loop(rest.get(), stop) as row:
-            total.set(_times(total.get(), load(at(row), count)))
+            total.set(_times(total.get(), self.load(at(row), count)))
         return total.get()
 
-    def along(start: Value, end: Value) -> Parts:
+    def along(self, start: Value, end: Value) -> Parts:
         """The joined lanes of a row, which lie side by side."""
-        product = _Product(code, LANES)
-        product.set(load(start, LANES))
+        code, product = self.code, _Product(self.code, LANES)
+        product.set(self.load(start, LANES))
         with code.loop(start + LANES, end, LANES) as place:
-            product.set(_times(product.get(), load(place, LANES)))
+            product.set(_times(product.get(), self.load(place, LANES)))
         value = product.get()
         while vector_length(value[0].kind):
             (a, b), (c, d) = map(code.halves, value)
             value = _times((a, c), (b, d))
         return value
 
-    def across(start: Value, end: Value, count: int, at: Callable[[Value], Value]) -> Parts:
+    def across(self, start: Value, end: Value, count: int, at: Callable[[Value], Value]) -> Parts:
         """The joined lanes of columns, each of them a row of its own."""
-        products = [_Product(code, count) for _ in range(LANES)]
+        products = [_Product(self.code, count) for _ in range(LANES)]
         for k, product in enumerate(products):
-            product.set(load(at(start + k), count))
-        with code.loop(start + LANES, end, LANES) as row:
+            product.set(self.load(at(start + k), count))
+        with self.code.loop(start + LANES, end, LANES) as row:
             for k, product in enumerate(products):
-                product.set(_times(product.get(), load(at(row + k), count)))
+                product.set(_times(product.get(), self.load(at(row + k), count)))
         values = [product.get() for product in products]
         while len(values) > 1:
             half = len(values) // 2
             values = [_times(a, b) for a, b in zip(values[:half], values[half:], strict=True)]
         return values[0]
 
+
+@native("ppqqqq", vectorize=False)
+def _multiply(code: Code, first: Value, last: Value, arguments: list[Value], source: str, target: str) -> None:
+    """x (*, n, width), out (*, pieces, width), n, width, piece, pieces; source, target: the types of their parts."""
+    x, out, n, width, piece, pieces = arguments
+    factors, products = _Numbers(code, x, source), _Numbers(code, out, target)
     with code.loop(first, last) as unit:
         outer = unit // pieces
         start = outer * n + (unit - outer * pieces) * piece
         stop = code.minimum(start + piece, outer * n + n)
 
         def row(unit: Value = unit, start: Value = start, stop: Value = stop) -> None:
-            store(fold(start, stop, 0, lambda place: place, along), unit)
+            products.store(factors.fold(start, stop, 0, lambda place: place, factors.along), unit)
 
         def columns(unit: Value = unit, start: Value = start, stop: Value = stop) -> None:
             done = code.variable("i64", 0)
             for count, step in ((COLUMNS, COLUMNS), (0, 1)):
                 with code.loop(done.get(), width - (step - 1), step) as b:
                     at = lambda row, b=b: row * width + b  # noqa: E731
-                    lanes = functools.partial(across, count=count, at=at)
-                    store(fold(start, stop, count, at, lanes), unit * width + b)
+                    lanes = functools.partial(factors.across, count=count, at=at)
+                    products.store(factors.fold(start, stop, count, at, lanes), unit * width + b)
                     done.set(b + step)
 
         code.choose(width == 1, row, columns)
