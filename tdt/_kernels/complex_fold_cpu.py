@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tdt._kernels import memory_order
 from tdt._kernels._code import Code, Value, Variable, native
 from tdt._kernels._pool import parallel
 from tdt._kernels._syntax import vector, vector_length
@@ -146,8 +147,10 @@ def _multiply(code: Code, first: Value, last: Value, arguments: list[Value], sou
 
 
 def product(x: np.ndarray, axis: tuple[int, ...] | None, keepdims: bool) -> np.ndarray | None:
-    """x.prod(axis, keepdims=keepdims) of complex numbers; None where there are none."""
+    """x.prod(axis, keepdims=keepdims) of complex numbers, of all in the order of memory; None where there are none."""
     axes = tuple(range(x.ndim)) if axis is None else tuple(sorted(axis))
+    if len(axes) == x.ndim and (order := memory_order(x)) is not None:
+        x = x.transpose(order)
     if not x.flags.c_contiguous or axes != tuple(range(axes[0], axes[-1] + 1) if axes else ()):
         shape = x.shape
         x = np.moveaxis(x, axes, range(x.ndim - len(axes), x.ndim))

@@ -48,6 +48,15 @@ def test_prod_over_every_dimension_has_the_shape_and_dtype_of_numpys(shape: tupl
                 assert found.shape == expected.shape
 
 
+@pytest.mark.parametrize("shape", [(4, 30, 5), (40, 300, 5)])
+def test_all_numbers_are_multiplied_in_the_order_of_memory_by_every_call(shape: tuple[int, ...]):
+    there = tdt.from_numpy(numbers(shape, "D"))
+    x, leaf = there.permute(2, 0, 1), there.clone().permute(2, 0, 1).requires_grad_()
+    found = [t.prod().item() for t in (there, leaf, *[x] * 4)]  # the op, and by what later calls remember
+    found.append(tdt.prod(x, out=tdt.empty((), dtype=x.dtype)).item())
+    assert len(set(found)) == 1
+
+
 @pytest.mark.parametrize("letter", "FD")
 def test_products_have_equal_bits_for_every_number_of_threads(letter: str):
     before, found = tdt.get_num_threads(), []
