@@ -16,7 +16,7 @@ from tdt._kernels import from_formula
 from tdt._random._generator import Generator
 from tdt._random._mersenne import MersenneTwister
 from tdt._random._rounding import fma64
-from tdt._random.draws import BLOCK, Shape, as_complex, narrow, real_of, uniform, unit64
+from tdt._random.draws import BLOCK, WHOLE, Shape, as_complex, narrow, real_of, uniform, unit64
 
 
 def normal(gen: Generator, shape: Shape, dtype: Any, mean: float = 0.0, std: float = 1.0, *, dense: bool = True) -> Any:
@@ -131,8 +131,9 @@ def exponential(gen: Generator, shape: Shape, dtype: Any, rate: float = 1.0) -> 
     """Exponential with that rate (mean 1/rate), by inversion of a 53-bit uniform."""
     dtype = np.dtype(dtype)
     with gen.lock:
-        if (drawn := gen.filled(shape, dtype, "exponential", (rate,))) is not None:
-            return drawn
+        wide = dtype if dtype in WHOLE else np.dtype(np.float64)
+        if (drawn := gen.filled(shape, wide, "exponential", (rate,))) is not None:
+            return narrow(drawn, dtype)
         unit = uniform(gen, shape, np.float64)
     logarithm = gen.engine.xp.log1p(-unit) if gen.engine.xp is not np else _each(math.log1p, -unit)
     return narrow(logarithm * (-1.0 / rate), dtype)

@@ -76,6 +76,8 @@ def test_large_draws_are_those_of_the_portable_form():
         lambda: tdt.bernoulli(tdt.linspace(0, 1, n, dtype=tdt.bfloat16)).float(),
         lambda: tdt.zeros(n).exponential_(2.5),
         lambda: tdt.zeros(n, dtype=tdt.float64).exponential_(0.3),
+        lambda: tdt.zeros(n, dtype=tdt.float16).exponential_(0.3),
+        lambda: tdt.zeros(n, dtype=tdt.bfloat16)[::2].exponential_(0.3).float(),
         lambda: tdt.zeros(n, dtype=tdt.uint8).random_(3, 200),
         lambda: tdt.randn(n, dtype=tdt.float64),
         lambda: tdt.zeros(n, dtype=tdt.float64).normal_(3, 0.7),
