@@ -475,31 +475,32 @@ def contiguous_copy(x: Any) -> Any:
     """A copy of an array in the order of its indices; of large arrays that lie across in memory, by a kernel."""
     if x.__class__ is np.ndarray and x.dtype == BFLOAT16 and WATCH.trace is None:
         return contiguous_copy(x.view(WORD)).view(BFLOAT16)  # words, which NumPy copies sooner, too
-    if x.__class__ is np.ndarray and WATCH.trace is None and (columns := _copied_columns(x)) is not None:
-        return columns
-    if (rows := copied_rows(x)) is not None:
+    short = x.__class__ is np.ndarray and WATCH.trace is None and _has_short_rows(x)
+    if not (short and x.shape[-1] * x.itemsize < LEAST_ROW) and (rows := copied_rows(x)) is not None:
         return rows
-    if x.__class__ is np.ndarray and x.size >= LARGE_TURN and SWITCHES.kernels and x.dtype.char in SIMPLE:
-        if not x.flags.c_contiguous and (turned := _contiguous_copy(x)) is not None:
-            return turned
-        if x.nbytes >= stream_from() and _copy_into(out := np.empty(x.shape, x.dtype), x):
-            return out
+    large = x.__class__ is np.ndarray and x.size >= LARGE_TURN and SWITCHES.kernels and x.dtype.char in SIMPLE
+    if large and not x.flags.c_contiguous and (turned := _contiguous_copy(x)) is not None:
+        return turned
+    if short:
+        out = np.empty(x.shape, x.dtype)
+        for k in range(x.shape[-1]):
+            out[..., k] = x[..., k]
+        return out
+    if large and x.nbytes >= stream_from() and _copy_into(out := np.empty(x.shape, x.dtype), x):
+        return out
     if x.__class__ is not np.ndarray:
         launch_waiting()
-        if x.__class__ is _backend.GpuArray and SWITCHES.kernels:
-            if (found := _contiguous_on_gpu(x)) is not None:
-                return found
+        if x.__class__ is _backend.GpuArray and SWITCHES.kernels and (found := _contiguous_on_gpu(x)) is not None:
+            return found
     return x.copy() if WATCH.trace is None or x.__class__ is not np.ndarray else watched_copy(x)
 
 
-def _copied_columns(x: np.ndarray) -> np.ndarray | None:
-    """A contiguous copy of many rows of a few elements, which NumPy copies sooner column by column; None for other arrays."""
-    if x.ndim < 2 or not 1 < x.shape[-1] <= FEW_COLUMNS or x.shape[-2] < MANY_SHORT or x.flags.c_contiguous:
-        return None
-    out = np.empty(x.shape, x.dtype)
-    for k in range(x.shape[-1]):
-        out[..., k] = x[..., k]
-    return out
+def _has_short_rows(x: np.ndarray) -> bool:
+    """Whether there are many rows of a few elements, close to each other, which NumPy copies sooner column by column."""
+    if x.ndim < 2 or not 1 < x.shape[-1] <= FEW_COLUMNS or x.shape[-2] < MANY_SHORT or x.size < LARGE_ROWS:
+        return False
+    apart, step = x.strides[-2:]
+    return abs(apart) < CACHE_LINE and apart != x.shape[-1] * step  # of which all elements are evenly apart
 
 
 def zeros_like(xp: Any, x: Any) -> Any:
@@ -593,7 +594,7 @@ _sort, _row_order = lazy("order_cpu:sort"), lazy("order_cpu:row_function")
 _argsort, _ranked = lazy("order_cpu:argsort"), lazy("order_cpu:ranked")
 _row_function, _prepared_fold = lazy("fold_cpu:row_function"), lazy("fold_cpu:prepared_fold")
 for_arrays, _join, _expand = lazy("_gufunc:for_arrays"), lazy("_join:join"), lazy("_views:expand")
-FEW_COLUMNS, MANY_SHORT = 4, 64  # elements of a row that is short, at most, and such rows, at least
+FEW_COLUMNS, MANY_SHORT, LEAST_ROW, CACHE_LINE = 4, 64, 4, 64  # elements of a row; rows; bytes of a row and of a line
 MOST_REPEATED = 1 << 28  # bytes of a copy of elements that share memory, more than they take
 _logsumexp_over = lazy("fold_cpu:logsumexp")
 _fold_over, _variance_over = lazy("fold_cpu:fold"), lazy("fold_cpu:variance")

@@ -37,11 +37,13 @@ def test_copies_of_any_strides_equal_numpys(letter: str):
 
 @pytest.mark.parametrize("letter", "fdBhF?")
 @pytest.mark.parametrize("width", [1, 2, 3, 4, 5])
-def test_rows_of_a_few_elements_are_copied_in_order(letter: str, width: int):
-    x = np.random.default_rng(0).integers(0, 2 if letter == "?" else 100, (70, 90)).astype(letter)
+@pytest.mark.parametrize("shape", [(70, 90), (8200, 9)])
+def test_rows_of_a_few_elements_are_copied_in_order(letter: str, width: int, shape: tuple[int, int]):
+    x = np.random.default_rng(0).integers(0, 2 if letter == "?" else 100, shape).astype(letter)
     windows = [np.lib.stride_tricks.sliding_window_view(x, width, axis) for axis in (0, 1)]
-    for source in (*windows, windows[1][::-2, 1:], x[:, :width], x[:width].T, x[::-1, 5 : 5 + width],
-                   np.broadcast_to(x[:, :1], (70, width)), windows[0].transpose(1, 0, 2)):  # fmt: skip
+    columns = x[:, :width], x[:, ::2][:, :width], x[::-1, 4 : 4 + width], x[:, :width].copy("F"), x[:width].T
+    repeated = np.broadcast_to(x[:, :1], (len(x), width))
+    for source in (*windows, windows[1][::-2, 1:], windows[0].transpose(1, 0, 2), *columns, repeated):
         found = _kernels.contiguous_copy(source)
         assert found.flags.c_contiguous and found.flags.owndata
         np.testing.assert_array_equal(found, source)
