@@ -16,9 +16,9 @@ from tdt import _backend
 from tdt._core.mode import state
 from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt._kernels import add, add_to
-from tdt.autograd._accumulate import accumulate, alone, run_hooks, sum_of, unshared
+from tdt.autograd._accumulate import accumulate, alone, is_sparse, run_hooks, sum_of, unshared
 from tdt.autograd._graph import GradientEdge, edge_at
-from tdt.autograd._node import PLAIN, Node
+from tdt.autograd._node import PLAIN, Node, is_linked
 from tdt.autograd._parts import add_to_part
 from tdt.autograd._views import edge_of
 
@@ -44,12 +44,12 @@ class GraphTask:
         pending: by node or leaf its gradient so far (PyTorch's input buffers); for a node of several outputs a list of them.
         captured: the gradients of requested edges.
         parts: see `add_to_part`.
-        linked: nodes and leaves behind the op `linked`, whose gradients are 0 unless some arrive.
+        linked: nodes and leaves behind the op `linked`, whose gradients are 0 unless some arrive; see `_pass_zeros`.
         current: the running node, in anomaly mode.
     """
 
     __slots__ = ("order", "keep_graph", "create_graph", "requested", "captures_leaves", "runs", "pending", "captured", "parts",
-                 "linked", "anomaly", "several_gpus", "current", "__weakref__")  # fmt: skip
+                 "linked", "anomaly", "several_gpus", "current", "_shows_zeros", "__weakref__")  # fmt: skip
 
     def __init__(
         self,
@@ -74,11 +74,22 @@ class GraphTask:
         self.linked: set[Any] = set()
         self.anomaly, self.several_gpus = state.anomaly, _backend.several_gpus()
         self.current: Any = None
+        self._shows_zeros: bool | None = None
 
     @property
     def whole(self) -> bool:
         """Whether the pass accumulates into `.grad` of all leaves."""
         return self.requested is None
+
+    @property
+    def shows_zeros(self) -> bool:
+        """Whether nodes show the zeros that pass them: in a graph, to hooks, to functions of the user, or as requested."""
+        if self._shows_zeros is None:
+            nodes = [target for target in self.order if not isinstance(target, Tensor)]
+            asked = not all(isinstance(target, Tensor) for target, _ in self.requested or ())
+            seen = any(node.hooks is not None or node.__class__ is not Node for node in nodes)
+            self._shows_zeros = self.create_graph or asked or seen
+        return self._shows_zeros
 
 
 def execute(
@@ -122,9 +133,7 @@ def _reaches_leaves_at_once(node: Any, g: Any) -> bool:
     """Whether all edges of a node lead to leaves, and nothing could see the pass: no hooks, no anomaly mode, no other GPU."""
     if node.__class__ is not Node and not getattr(node, "before_leaves", False):
         return False
-    if node.__class__ is Node and node.backward_plan.op.name == "linked":
-        return False
-    if node.hooks is not None or state.anomaly is not None or node.saved.__class__ not in PLAIN:
+    if is_linked(node) or node.hooks is not None or state.anomaly is not None or node.saved.__class__ not in PLAIN:
         return False
     for edge in node.edges:
         if edge is not None:
@@ -205,8 +214,6 @@ def _run_nodes(task: GraphTask) -> None:  # noqa: C901  (the inner loop of backw
         for i, edge in enumerate(node.edges):
             g = results[i]
             if g is None or edge is None or (runs is not None and edge[0] not in runs):
-                if g is None is not edge and node.__class__ is Node and node.backward_plan.op.name == "linked":
-                    task.linked.add(edge[0])
                 continue
             if g.__class__ is not ndarray and isinstance(g, np.generic):
                 g = np.asarray(g)  # array rules of 0-d arrays return NumPy's scalars
@@ -230,9 +237,7 @@ def _run_leaf(task: GraphTask, leaf: Tensor) -> None:
     if leaf not in pending:
         if leaf not in task.linked:
             return
-        with _backend.on_gpu_of(leaf._a):
-            zeros = _backend.namespace(leaf._a).zeros_like(leaf._a)
-        pending[leaf], zeros = wrap(zeros) if task.create_graph else zeros, None
+        pending[leaf] = _zeros_like(leaf._a)
     own = not task.captures_leaves and unshared(pending, leaf, 1)
     g = pending.pop(leaf)
     if task.several_gpus:
@@ -282,7 +287,33 @@ def _run_node(task: GraphTask, node: Any) -> Any:
         large = g.__class__ is ndarray and g.nbytes >= IN_PLACE
         # `g` and `grads` refer to the gradient.
         results = node.run(grads, False, None, large and node.backward_plan.in_place and unshared(grads, 0, 2))
+    _pass_zeros(task, node, grads[0], results)
     return hooks.after(results, grads, graph) if hooks is not None and hooks.post else results
+
+
+def _pass_zeros(task: GraphTask, node: Node, g: Any, results: list) -> None:
+    """Let zeros follow behind the operand of `linked`, which are computed only where something but leaves sees them.
+
+    Args:
+        g: the gradient of the node's output.
+        results: those of its inputs.
+    """
+    if not is_linked(node):
+        return
+    edge = node.edges[1]
+    if edge is not None and (task.runs is None or edge[0] in task.runs):
+        if task.shows_zeros:
+            results[1] = wrap(_zeros_like(g._a)) if task.create_graph else _zeros_like(g)
+        else:
+            task.linked.add(edge[0])
+
+
+def _zeros_like(a: Any) -> Any:
+    """Zeros of an array's type and shape; where it is sparse, of its places."""
+    values = a.values if is_sparse(a) else a
+    with _backend.on_gpu_of(values):
+        zeros = _backend.namespace(values).zeros_like(values)
+    return a.with_values(zeros) if is_sparse(a) else zeros
 
 
 def _runs_whole(node: Node, runs: dict[Any, bool], requested: set) -> bool:

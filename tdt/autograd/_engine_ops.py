@@ -94,7 +94,7 @@ def _linked(xp: ModuleType, dx: Any, x: Any) -> Any:
 
 _linked.vjp("dx")(lambda g: g)
 _linked.fast_vjp("dx")(gives_views(lambda g: g))
-_linked.vjp("x")(lambda g: None)  # the engine gives zeros to leaves that nothing else leads to
+_linked.vjp("x")(lambda g: None)  # the engine gives zeros: `_pass_zeros`
 _linked.fast_vjp("x")(gives_views(lambda g: None))
 
 

@@ -105,6 +105,8 @@ class BackwardPlan:
         """Whether no more belongs to a run than what `_specialize` writes."""
         if not self.calls or self.widens or self.multiple_outputs or len(self.names) > MOST_WRITTEN:
             return False
+        if self.op.name == "linked":  # whose runs the engine sees
+            return False
         return not (self.op.recomputed or any(name.startswith("g_") for name in order))
 
     def _counted(self, rules: list[Rule], order: list[str], which: str, node: Node, g: Any) -> None:
@@ -287,6 +289,11 @@ class BackwardPlan:
 def linked(g: Any, edge: Any) -> Any:
     """The gradient of the operand at an edge, for a graph, as `Traits.linked` says; None as it is."""
     return None if g is None or edge is None else OPS["linked"](g, alias(g._a, edge))
+
+
+def is_linked(node: Any) -> bool:
+    """Whether a node is that of the op `linked`, behind whose operand zeros follow."""
+    return node.__class__ is Node and node.backward_plan.op.name == "linked"
 
 
 class Node(GraphNode):

@@ -294,3 +294,56 @@ def test_results_for_integers_keep_the_order_in_memory(name, dtype):
         for lib in [torch] + [tdt] * CALLS:
             strides.append(getattr(layout(lib.ones(4, 3, dtype=getattr(lib, dtype))), name)().stride())
         assert strides.count(strides[0]) == len(strides), strides
+
+
+class Doubled:
+    """A function of the user, by library, that notes the gradients that arrive."""
+
+    def __init__(self, lib, seen):
+        class Double(lib.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, g):
+                seen.append(g.tolist())
+                return g * 2
+
+        self.apply = Double.apply
+
+
+@pytest.mark.parametrize(
+    "watch", ["requested", "both", "retained", "hook", "hook of the node", "function", "accumulated"]
+)
+def test_zeros_behind_kinks_are_seen_on_their_way(watch):
+    found = []
+    for lib in [torch, *[tdt] * CALLS]:
+        seen, x = [], lib.tensor([1.0, -2.0], requires_grad=True)
+        h = Doubled(lib, seen).apply(x) if watch == "function" else x * 3
+        (g,) = lib.autograd.grad(h.relu().sum(), h, create_graph=True)
+        if watch == "requested":
+            seen.append(lib.autograd.grad(g.sum(), h)[0].tolist())
+        elif watch == "both":
+            seen += [each.tolist() for each in lib.autograd.grad(g.sum(), (h, x))]
+        else:
+            if watch == "hook":
+                h.register_hook(lambda g, seen=seen: seen.append(g.tolist()))
+            elif watch == "hook of the node":
+                h.grad_fn.register_hook(lambda gs, outs, seen=seen: seen.append((gs[0].tolist(), outs[0].tolist())))
+            elif watch == "retained":
+                h.retain_grad()
+            g.sum().backward(inputs=[h, x] if watch == "accumulated" else None)
+            seen += [x.grad.tolist(), h.grad.tolist() if watch in ("retained", "accumulated") else None]
+        found.append(seen)
+    assert len({repr(each) for each in found}) == 1, found[:2]
+
+
+def test_zeros_behind_kinks_are_sparse_where_the_leaf_is():
+    found = []
+    for lib in (torch, tdt):
+        x = lib.tensor([[0.0, 1.0], [2.0, 0.0]]).to_sparse().requires_grad_()
+        (g,) = lib.autograd.grad(lib.sparse.sum(x.relu()), x, create_graph=True)
+        (h,) = lib.autograd.grad(lib.sparse.sum(g), x)
+        found.append((g.requires_grad, h.is_sparse, h.to_dense().tolist()))
+    assert found[0] == found[1]
