@@ -16,7 +16,7 @@ from tdt._compiled.places import Place
 from tdt._compiled.program import Call, Program, Refusal
 from tdt._core.tensor import LEAF, Tensor
 from tdt.autograd._accumulate import accumulate, sum_of, unshared
-from tdt.autograd._node import Node, sum_to, zeros
+from tdt.autograd._node import Node, is_linked, kind_of, sum_to, zeros
 from tdt.autograd._op import Op
 from tdt.autograd._views import NOWHERE, edge_of
 
@@ -63,10 +63,14 @@ class Walk:
             if edge is not None and edge is not NOWHERE:
                 self._places[t if edge is LEAF else edge] = k
         self._pending: dict[Any, list[Any]] = {}
+        self._linked: set[Any] = set()  # as `GraphTask.linked`
         for edge, g in zip(edges, grads, strict=True):
             if g is not None:
                 self._arrive(edge, g)
         self.order = self._order([*self._pending])
+        nodes = [target for target in self.order if target.__class__ is Node]
+        if any(map(is_linked, nodes)) and any(node.hooks is not None for node in nodes):
+            raise Refusal("zeros flow to a node that has hooks")
         self._indices = views_of_many_parts(self.order, self._key)
 
     def _root(self, edge: Any) -> int | None:
@@ -96,7 +100,7 @@ class Walk:
         """
         slots: Any
         found: Any
-        for target in self.order:
+        for place, target in enumerate(self.order):
             slots = self._taken(target)
             if slots is None:
                 continue
@@ -110,7 +114,7 @@ class Walk:
                 found = self._run(target, slots)
             except Refusal as refusal:
                 self._pending[target] = slots
-                waiting = [(t, self._taken(t) or []) for t in [*self._pending]]
+                waiting = [(t, self._taken(t) or []) for t in self.order[place:]]
                 rest = [((t, k), g.array) for t, some in waiting for k, g in enumerate(some) if g is not None]
                 otherwise([edge for edge, _ in rest], [g for _, g in rest], keep, False)
                 return refusal
@@ -133,6 +137,12 @@ class Walk:
         for edge, g in zip(node.edges, found, strict=True):
             if g is not None and edge is not None:
                 self._arrive(edge, g)
+        if is_linked(node):
+            self._link(node.edges[1:])
+
+    def _link(self, edges: Sequence[Any]) -> None:
+        """Note that zeros follow at these edges."""
+        self._linked.update([self._key(edge) for edge in edges if edge is not None])
 
     def _key(self, edge: Any) -> Any:
         """The key of the place that an edge leads to: a leaf, an edge out of the function, or a node."""
@@ -189,6 +199,12 @@ class Walk:
     def _taken(self, target: Any) -> list[Named | None] | None:
         """The gradients that are pending at a target, which is reached now."""
         slots = self._pending.pop(target, None)
+        if slots is None and target in self._linked:
+            if target.__class__ is Node:
+                self._link(target.edges)
+                return None
+            t = target if isinstance(target, Tensor) else self.recorder.roots[self._places[target]]
+            return self._call(zeros, (kind_of(t),), None)
         return slots and [self._joined(each) for each in slots]
 
     def _joined(self, pending: Any) -> Named | None:

@@ -968,6 +968,40 @@ def reads_the_gradient(x, w):
     return x.grad * 2
 
 
+@pytest.mark.parametrize("hooked", [False, True])
+@pytest.mark.parametrize("within", [False, True])
+def test_zeros_behind_kinks_are_gradients_of_the_function_too(within, hooked):
+    seen = []
+
+    def slopes(w, b, x):
+        x = x.detach().requires_grad_()
+        h = x @ w + b
+        if hooked:
+            h.register_hook(lambda g: seen.append(g.tolist()))
+        (slope,) = tdt.autograd.grad(h.relu().sum(), x, create_graph=True)
+        loss = slope.square().sum()
+        if within:
+            w.grad = b.grad = None
+            loss.backward()
+        return loss
+
+    found = []
+    for run in (slopes, tdt.compile(slopes)):
+        tdt.manual_seed(0)
+        w, b, x = tdt.randn(4, 3, requires_grad=True), tdt.randn(3, requires_grad=True), tdt.randn(5, 4)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error" if not hooked else "ignore")
+            for _ in range(4):
+                w.grad = b.grad = None
+                loss = run(w, b, x)
+                if not within:
+                    loss.backward()
+                found.append((w.grad.tolist(), b.grad.tolist(), len(seen)))
+                seen.clear()
+    assert found[0][1:] == ([0, 0, 0], 2 * hooked)
+    assert len({repr(each) for each in found}) == 1
+
+
 def hooks_the_leaf(x, w):
     x = (x * w).detach().requires_grad_()
     x.register_hook(lambda g: g * 2)
