@@ -16,7 +16,8 @@ from tdt._compiled.places import Place
 from tdt._compiled.program import Call, Program, Refusal
 from tdt._core.tensor import LEAF, Tensor
 from tdt.autograd._accumulate import accumulate, sum_of, unshared
-from tdt.autograd._node import Node, is_linked, kind_of, sum_to, zeros
+from tdt.autograd._engine import is_linked
+from tdt.autograd._node import Node, kind_of, sum_to, zeros
 from tdt.autograd._op import Op
 from tdt.autograd._views import NOWHERE, edge_of
 

@@ -18,7 +18,7 @@ from tdt._core.tensor import LEAF, Tensor, wrap
 from tdt._kernels import add, add_to
 from tdt.autograd._accumulate import accumulate, alone, is_sparse, run_hooks, sum_of, unshared
 from tdt.autograd._graph import GradientEdge, edge_at
-from tdt.autograd._node import PLAIN, Node, is_linked
+from tdt.autograd._node import PLAIN, Node
 from tdt.autograd._parts import add_to_part
 from tdt.autograd._views import edge_of
 
@@ -86,9 +86,9 @@ class GraphTask:
         """Whether nodes show the zeros that pass them: in a graph, to hooks, to functions of the user, or as requested."""
         if self._shows_zeros is None:
             nodes = [target for target in self.order if not isinstance(target, Tensor)]
-            asked = not all(isinstance(target, Tensor) for target, _ in self.requested or ())
-            seen = any(node.hooks is not None or node.__class__ is not Node for node in nodes)
-            self._shows_zeros = self.create_graph or asked or seen
+            requested = not all(isinstance(target, Tensor) for target, _ in self.requested or ())
+            calls = any(node.hooks is not None or node.__class__ is not Node for node in nodes)
+            self._shows_zeros = self.create_graph or requested or calls
         return self._shows_zeros
 
 
@@ -306,6 +306,11 @@ def _pass_zeros(task: GraphTask, node: Node, g: Any, results: list) -> None:
             results[1] = wrap(_zeros_like(g._a)) if task.create_graph else _zeros_like(g)
         else:
             task.linked.add(edge[0])
+
+
+def is_linked(node: Any) -> bool:
+    """Whether a node is that of the op `linked`, behind whose operand zeros follow."""
+    return node.__class__ is Node and node.backward_plan.op.name == "linked"
 
 
 def _zeros_like(a: Any) -> Any:

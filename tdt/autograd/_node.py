@@ -102,12 +102,10 @@ class BackwardPlan:
         self.runs = 0
 
     def _is_specializable(self, order: list[str]) -> bool:
-        """Whether no more belongs to a run than what `_specialize` writes."""
+        """Whether no more belongs to a run than what `_specialize` writes; the engine adds to those of `linked`."""
         if not self.calls or self.widens or self.multiple_outputs or len(self.names) > MOST_WRITTEN:
             return False
-        if self.op.name == "linked":  # whose runs the engine sees
-            return False
-        return not (self.op.recomputed or any(name.startswith("g_") for name in order))
+        return not (self.op.recomputed or self.op.name == "linked" or any(name.startswith("g_") for name in order))
 
     def _counted(self, rules: list[Rule], order: list[str], which: str, node: Node, g: Any) -> None:
         """The specialized run in the first runs: leaves them to `Node.run`."""
@@ -162,9 +160,8 @@ class BackwardPlan:
                     lines.append(f"if shapes is not None and {r} is not None and {r}.shape != shapes[{i}]:")
                     # A sum on a GPU has a program.
                     lines.append("    return None" if on_gpu else f"    {r} = sum_to({r}, shapes[{i}])")
-        if graph and self.op.linked:
-            results = [r if r == "None" else f"linked({r}, node.edges[{i}])" for i, r in enumerate(results)]
-        lines.append(f"return [{', '.join(results)}]")
+        found = f"[{', '.join(results)}]"
+        lines.append(f"return linked(node, {found})" if graph and self.op.linked else f"return {found}")
         exec("def specialized(node, g):\n    " + "\n    ".join(lines), scope)
         return scope["specialized"]
 
@@ -286,14 +283,10 @@ class BackwardPlan:
         return lambda node, grads: node._gradient(k, grads)
 
 
-def linked(g: Any, edge: Any) -> Any:
-    """The gradient of the operand at an edge, for a graph, as `Traits.linked` says; None as it is."""
-    return None if g is None or edge is None else OPS["linked"](g, alias(g._a, edge))
-
-
-def is_linked(node: Any) -> bool:
-    """Whether a node is that of the op `linked`, behind whose operand zeros follow."""
-    return node.__class__ is Node and node.backward_plan.op.name == "linked"
+def linked(node: Node, results: list) -> list:
+    """Gradients for a graph, linked to the operands or to the result, as `Traits.linked` says; None as it is."""
+    edges = [(node, 0)] * len(results) if node.backward_plan.op.linked == "out" else node.edges
+    return [g if g is None else OPS["linked"](g, alias(g._a, e)) for g, e in zip(results, edges, strict=True)]
 
 
 class Node(GraphNode):
@@ -387,7 +380,7 @@ class Node(GraphNode):
             results = [_in_dtype(r, d) for r, d in zip(results, self.dtypes, strict=True)]
         if back.widens and fast:
             results = _rounded(results, self.dtypes)
-        return [*map(linked, results, self.edges)] if graph and back.op.linked else results
+        return linked(self, results) if graph and back.op.linked else results
 
     def _call_rules(self, values: list, fast: bool, required: Any, into: dict[str, Any]) -> list:
         """The results of the rules: of their forms for arrays if `fast`, else of those for tensors.

@@ -72,8 +72,8 @@ class Traits:
     # A result that rules name is computed again from the operands where it was overwritten, as PyTorch does not save it.
     recomputed: bool = False
     # The gradient does not change with the operand but at kinks. With a graph, it requires grad where the operand does, as in
-    # PyTorch: it is linked to that by the op `linked`.
-    linked: bool = False
+    # PyTorch: the op `linked` links it to that, or to the result ("out") where PyTorch saves it instead.
+    linked: bool | str = False
     random: bool = False  # draws from a generator
     data_dependent: bool = False  # the result's shape depends on values
     broadcasts: bool = True  # operands are broadcast against each other

@@ -971,13 +971,13 @@ def reads_the_gradient(x, w):
 @pytest.mark.parametrize("hooked", [False, True])
 @pytest.mark.parametrize("within", [False, True])
 def test_zeros_behind_kinks_are_gradients_of_the_function_too(within, hooked):
-    seen = []
+    received = []
 
     def slopes(w, b, x):
         x = x.detach().requires_grad_()
         h = x @ w + b
         if hooked:
-            h.register_hook(lambda g: seen.append(g.tolist()))
+            h.register_hook(lambda g: received.append(g.tolist()))
         (slope,) = tdt.autograd.grad(h.relu().sum(), x, create_graph=True)
         loss = slope.square().sum()
         if within:
@@ -996,8 +996,8 @@ def test_zeros_behind_kinks_are_gradients_of_the_function_too(within, hooked):
                 loss = run(w, b, x)
                 if not within:
                     loss.backward()
-                found.append((w.grad.tolist(), b.grad.tolist(), len(seen)))
-                seen.clear()
+                found.append((w.grad.tolist(), b.grad.tolist(), len(received)))
+                received.clear()
     assert found[0][1:] == ([0, 0, 0], 2 * hooked)
     assert len({repr(each) for each in found}) == 1
 

@@ -191,6 +191,7 @@ KINKED = {
     "prelu": lambda f, x: f.prelu(x, x.detach()[0, 0, :1, 0]), "max_pool2d": lambda f, x: f.max_pool2d(x, 2),
     "max_pool1d": lambda f, x: f.max_pool1d(x[0], 2), "avg_pool2d": lambda f, x: f.avg_pool2d(x, 2),
     "adaptive_max_pool2d": lambda f, x: f.adaptive_max_pool2d(x, 3),
+    "fractional_max_pool2d": lambda f, x: f.fractional_max_pool2d(x, 2, 2, _random_samples=x.detach().new_full((1, 1, 2), 0.3)),
     "indices": lambda f, x: f.max_pool2d(x, 2, return_indices=True)[0],
     "nll_loss": lambda f, x: f.nll_loss(x[0, 0], x.detach()[0, 0, 0].long().abs()), "mixed": lambda f, x: f.relu(x) * x,
 }  # fmt: skip
@@ -299,7 +300,7 @@ def test_results_for_integers_keep_the_order_in_memory(name, dtype):
 class Doubled:
     """A function of the user, by library, that notes the gradients that arrive."""
 
-    def __init__(self, lib, seen):
+    def __init__(self, lib, received):
         class Double(lib.autograd.Function):
             @staticmethod
             def forward(ctx, x):
@@ -307,35 +308,45 @@ class Doubled:
 
             @staticmethod
             def backward(ctx, g):
-                seen.append(g.tolist())
+                received.append(g.tolist())
                 return g * 2
 
         self.apply = Double.apply
 
 
 @pytest.mark.parametrize(
-    "watch", ["requested", "both", "retained", "hook", "hook of the node", "function", "accumulated"]
+    "watch",
+    ["requested", "both", "result", "retained", "hook", "hook of the node", "function", "accumulated", "graph"],
 )
-def test_zeros_behind_kinks_are_seen_on_their_way(watch):
+def test_zeros_behind_kinks_reach_what_is_on_their_way(watch):
     found = []
     for lib in [torch, *[tdt] * CALLS]:
-        seen, x = [], lib.tensor([1.0, -2.0], requires_grad=True)
-        h = Doubled(lib, seen).apply(x) if watch == "function" else x * 3
-        (g,) = lib.autograd.grad(h.relu().sum(), h, create_graph=True)
-        if watch == "requested":
-            seen.append(lib.autograd.grad(g.sum(), h)[0].tolist())
+        received, x = [], lib.tensor([1.0, -2.0], requires_grad=True)
+        h = Doubled(lib, received).apply(x) if watch == "function" else x * 3
+        y = h.relu()
+        (g,) = lib.autograd.grad(y.sum(), h, create_graph=True)
+        if watch == "result":
+            received.append(lib.autograd.grad(g.sum(), y)[0].tolist())
+        elif watch == "graph":
+            for _ in range(2):
+                (g,) = lib.autograd.grad(g.sum(), h, create_graph=True)
+                received.append((g.requires_grad, g.tolist()))
+        elif watch == "requested":
+            received.append(lib.autograd.grad(g.sum(), h)[0].tolist())
         elif watch == "both":
-            seen += [each.tolist() for each in lib.autograd.grad(g.sum(), (h, x))]
+            received += [each.tolist() for each in lib.autograd.grad(g.sum(), (h, x))]
         else:
             if watch == "hook":
-                h.register_hook(lambda g, seen=seen: seen.append(g.tolist()))
+                h.register_hook(lambda g, received=received: received.append(g.tolist()))
             elif watch == "hook of the node":
-                h.grad_fn.register_hook(lambda gs, outs, seen=seen: seen.append((gs[0].tolist(), outs[0].tolist())))
+                h.grad_fn.register_hook(
+                    lambda gs, outs, received=received: received.append((gs[0].tolist(), outs[0].tolist()))
+                )
             elif watch == "retained":
                 h.retain_grad()
             g.sum().backward(inputs=[h, x] if watch == "accumulated" else None)
-            seen += [x.grad.tolist(), h.grad.tolist() if watch in ("retained", "accumulated") else None]
-        found.append(seen)
+            received += [x.grad.tolist(), h.grad.tolist() if watch in ("retained", "accumulated") else None]
+        found.append(received)
     assert len({repr(each) for each in found}) == 1, found[:2]
 
 

@@ -28,7 +28,7 @@ __all__ = ["hardshrink", "prelu", "relu", "relu_", "rrelu", "rrelu_", "threshold
 _SIXTH = float(np.float32(1) / np.float32(6))  # PyTorch's slope of hardsigmoid, in float64 too
 
 
-@op(dtypes=REAL_NUMBERS, elementwise=True, sparse_values="coalesced", linked=True, formula=True)
+@op(dtypes=REAL_NUMBERS, elementwise=True, sparse_values="coalesced", linked="out", formula=True)
 def _relu(xp, x, *, out=None):
     zero = x.dtype.type(0)
     return xp.maximum(x, zero) if out is None else xp.maximum(x, zero, out=out)

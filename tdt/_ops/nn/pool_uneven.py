@@ -32,7 +32,7 @@ def _cells_shape(x: tuple, *cells: tuple) -> tuple:
 
 
 @op(dtypes=FLOATING | {int64}, promote=(), broadcasts=False, outputs=("out", "indices"), nondiff=("indices",),
-    shape=_cells_shape)  # fmt: skip
+    shape=_cells_shape, linked=True)  # fmt: skip
 def max_of_cells(xp, x, *cells):
     """The largest cell of every window of x (N, C, *size), the last NaN where there is one, and its flat index.
 
