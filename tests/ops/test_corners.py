@@ -109,6 +109,16 @@ PARTS = [
 ]
 
 
+@pytest.mark.parametrize("shape", [(4, 5, 7), (9, 5, 4, 4), (40, 50, 30)])
+def test_selected_entries_lie_in_the_order_of_their_dimensions(shape):
+    for dim in range(len(shape)):
+        strides = []
+        for lib in [torch] + [tdt] * CALLS:
+            x = lib.ones(shape[::-1]).permute(*range(len(shape))[::-1])
+            strides.append(x.index_select(dim, lib.tensor([1, 0, 1])).stride())
+        assert len(set(strides)) == 1
+
+
 @pytest.mark.parametrize("lib", [tdt, torch])
 @pytest.mark.parametrize("write", [*WRITES, lambda x: x.resize_(2), lambda x: x.set_(x.clone())])
 @pytest.mark.parametrize("part", PARTS)

@@ -55,7 +55,7 @@ _ROW_SUMS = (_kernels.gpu_kernel("embedding_gpu:embedding_grad", _kernels.gpu_lo
 OUTSIDE = "index out of range in self: an index is {value}, but the dimension has size {limit}"
 
 
-@op(promote=(), broadcasts=False, computes=False, float8=FLOAT8S)
+@op(promote=(), broadcasts=False, computes=False, packed=True, float8=FLOAT8S)
 @repeatable
 def _index_select(xp: ModuleType, x: Any, index: Any, *, dim: int) -> Any:
     n = x.shape[dim] if x.ndim else 1
