@@ -556,21 +556,19 @@ def _of_other_kind(op: Op, arrays: list) -> Any:
 def _on_meta(op: Op, operands: tuple, attributes: dict) -> Any:
     """Shapes alone, for tensors on the device "meta"; nothing is recorded."""
     _check_devices(op, operands)
-    there = _backend.MetaArray
-    plain = [alias(x._a.view(ndarray), None) if type(getattr(x, "_a", None)) is there else x for x in operands]
+    host = [alias(x._a.view(ndarray), None) if type(getattr(x, "_a", 0)) is _backend.MetaArray else x for x in operands]
     with meta():
-        return on_meta(apply(op, tuple(plain), attributes))
+        return on_meta(apply(op, tuple(host), attributes))
 
 
 def _check_devices(op: Op, operands: tuple) -> None:
     """RuntimeError for tensors on the device "meta" and others; 0-d ones, and indices, may be on the CPU."""
     expected: Any = None
     for x in operands:
-        if not isinstance(x, Tensor) or not (x.ndim or x.is_meta) or op.name in TAKE_INDICES:
-            continue
-        expected = x.device if expected is None else expected
-        if x.device != expected:
-            raise RuntimeError(f"Tensor on device {x.device} is not on the expected device {expected}!")
+        if isinstance(x, Tensor) and (x.ndim or x.is_meta) and op.name not in TAKE_INDICES:
+            expected = expected or x.device
+            if x.device != expected:
+                raise RuntimeError(f"Tensor on device {x.device} is not on the expected device {expected}!")
 
 
 def _moved_numbers(operands: tuple, arrays: list) -> tuple[tuple, list]:
